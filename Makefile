@@ -1,0 +1,130 @@
+# `make` alone lists what there is. GNU make 3.81 or newer.
+
+PYTHON  ?= python3
+PREFIX  ?= /usr/local
+DESTDIR ?=
+LOCK     = file
+ARGS     =
+
+VENV    = .venv
+BIN     = $(VENV)/bin
+ROOMS   = $(wildcard tests/unit tests/simulation tests/process)
+PAGES   = $(wildcard man/*.[1-9])
+
+# A source distribution would fetch a build backend that no lock pins.
+PIP     = -m pip --quiet --disable-pip-version-check
+FETCH   = $(PIP) install --require-hashes --only-binary :all:
+OFFLINE = >&2 echo "error: could not install what the lock names; the first run needs a package index"
+
+# Two makes at once set up one after the other: the lock is the kernel's, on this file, and ends with its holder.
+ALONE   = $(PYTHON) -c 'import fcntl, os, sys; me = os.open("Makefile", os.O_RDONLY); os.set_inheritable(me, True); \
+	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --no-print-directory
+
+.PHONY: help demo test test-cluster bench lint install clean lock check-python environment control-plane put-in-place
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'All need Python >= 3.10 with its venv module, and a package index the first time. Variables:'
+	@echo '  PYTHON=$(PYTHON)  the Python that .venv is made from (make clean to change it)'
+	@echo '  ARGS=             more arguments for pytest, tests.demo and tests.bench'
+
+demo: environment ## three candidates for one lock, the leader killed; LOCK=lease: on a cluster (Go, as test-cluster)
+	$(BIN)/python -m tests.demo --lock $(LOCK) $(ARGS)
+
+test: environment ## the tests that need no cluster
+	$(BIN)/python -m pytest $(ROOMS) $(ARGS)
+
+test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
+	$(BIN)/python -m pytest tests/cluster $(ARGS)
+
+bench: control-plane ## handover times beside client-go's; needs what test-cluster needs
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lint: environment ## ruff, mypy, and the manual pages where there is mandoc
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	@! grep -n '://' .requirements/*.txt || { >&2 echo 'error: a lock file names a host'; exit 1; }
+ifneq ($(PAGES),)
+	@if command -v mandoc >/dev/null; then \
+		echo 'mandoc -Tlint $(PAGES)'; \
+		! mandoc -Tlint $(PAGES) 2>&1 | grep -vE 'outdated mandoc.db|manual not found: Xr ([^k]|k[^l])'; \
+	elif [ "$$CI" ]; then \
+		>&2 echo 'error: no mandoc to check the manual pages with'; exit 1; \
+	else \
+		echo 'no mandoc: the manual pages were not checked'; \
+	fi
+endif
+
+install: check-python ## into PREFIX/lib/kleader, PREFIX/bin, PREFIX/share/man; PREFIX=/usr/local, DESTDIR=
+	@case '$(DESTDIR)$(PREFIX)' in /*) ;; *) >&2 echo 'error: PREFIX must be an absolute path: $(PREFIX)'; exit 1 ;; esac
+	@umask 022 && $(ALONE) put-in-place
+
+clean: ## removes .venv, caches and what was built in this tree
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	find kleader tests -name __pycache__ -prune -exec rm -rf {} +
+
+lock: check-python ## writes .requirements/ anew; ARGS=--upgrade for newer versions
+	$(PYTHON) -m venv --clear build/lock
+	build/lock/bin/python $(FETCH) -r .requirements/lock.txt || { $(OFFLINE); exit 1; }
+	$(COMPILE) pyproject.toml --group build -o .requirements/run.txt
+	$(COMPILE) pyproject.toml --group dev -c .requirements/run.txt -o .requirements/dev.txt
+	$(COMPILE) --group lock -o .requirements/lock.txt
+COMPILE = build/lock/bin/uv --quiet pip compile --universal --python-version 3.10 --generate-hashes \
+	--custom-compile-command 'make lock' $(ARGS)
+
+check-python:
+	@command -v $(PYTHON) >/dev/null || \
+		{ >&2 echo 'error: no $(PYTHON): install Python >= 3.10, or name one: make PYTHON=/path/to/python3'; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ >&2 echo "error: Python >= 3.10 is needed, $(PYTHON) is $$($(PYTHON) --version 2>&1)," \
+			'name another: make PYTHON=/path/to/python3'; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, fcntl, venv' 2>/dev/null || \
+		{ >&2 echo 'error: $(PYTHON) has no venv module: install it (Debian, Ubuntu: apt-get install python3-venv),' \
+			'or name another: make PYTHON=/path/to/python3'; exit 1; }
+
+environment: check-python
+	@[ -x $(BIN)/python ] || rm -rf $(VENV)
+	@$(ALONE) $(VENV)/installed
+
+$(VENV)/fetched: .requirements/dev.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(FETCH) -r .requirements/dev.txt || { $(OFFLINE); exit 1; }
+	@touch $@
+
+$(VENV)/installed: $(VENV)/fetched pyproject.toml
+	$(BIN)/python $(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+control-plane: environment
+	@$(BIN)/python -m tests.support.controlplane build || { command -v go >/dev/null || \
+		>&2 echo 'error: no Go: install Go >= 1.26, or name a control plane with KUBEBUILDER_ASSETS'; exit 1; }
+
+# Made beside the old one and moved there, so that a kleader that runs meanwhile finds its files; hence the rewriting of
+# paths, which DESTDIR needs too. A virtual environment wants this very Python, at this path, where it will run.
+ROOT    = $(DESTDIR)$(PREFIX)
+HOME_   = $(PREFIX)/lib/kleader
+NEW     = $(ROOT)/lib/.kleader.new
+OLD     = $(ROOT)/lib/.kleader.old
+put-in-place:
+	@mkdir -p $(ROOT)/bin $(ROOT)/lib $(ROOT)/share/man 2>/dev/null && [ -w $(ROOT)/bin ] && [ -w $(ROOT)/lib ] || \
+		{ >&2 echo "error: cannot write to $(ROOT): sudo make install, or make install PREFIX=$$HOME/.local"; exit 1; }
+	$(PYTHON) -m venv --clear $(NEW)
+	$(NEW)/bin/python $(FETCH) --no-compile -r .requirements/run.txt || { $(OFFLINE); exit 1; }
+	$(NEW)/bin/python $(PIP) wheel --no-index --no-deps --no-build-isolation --wheel-dir $(NEW)/wheel .
+	$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
+	$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
+	@rm -rf $(NEW)/wheel
+	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(HOME_)|g'
+	@rm -f $(NEW)/pyvenv.cfg.old $(NEW)/bin/*.old
+	$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(HOME_) $(NEW)/lib
+	@rm -rf $(OLD)
+	@[ ! -e $(ROOT)/lib/kleader ] || mv $(ROOT)/lib/kleader $(OLD)
+	@mv $(NEW) $(ROOT)/lib/kleader
+	@rm -rf $(OLD)
+	ln -sfn ../lib/kleader/bin/kleader $(ROOT)/bin/kleader
+	@for page in $(PAGES); do \
+		section=$(ROOT)/share/man/man$${page##*.}; \
+		install -d $$section && install -m 644 $$page $$section || exit 1; \
+	done
