@@ -1,0 +1,177 @@
+"""Imports point one way: cli → supervisor → link ← elector → locks → election."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+
+# Each room, and the rooms it may import; itself and the bare package, which imports nothing, go without saying.
+ARROWS = {
+    "": "",
+    "__main__": "cli",
+    "boot": "elector link log platform supervisor",
+    "cli": "election link locks log platform supervisor",
+    "elector": "election link locks log platform",
+    "election": "",
+    "link": "log platform",
+    "locks": "election log platform",
+    "log": "platform",
+    "platform": "log",
+    "supervisor": "link log platform",
+}
+# Each package from elsewhere, and the modules that may import it, by the beginning of their names.
+PACKAGES = {
+    "click": ("kleader.cli",),
+    "h11": ("kleader.elector", "kleader.locks"),
+    "kubernetes": ("kleader.locks.credentials",),
+    "psutil": ("kleader.platform.portable",),
+}
+# The standard library, where it is not open to all: only values in election, nothing heavy in the lean processes.
+VALUES = frozenset(
+    "__future__ collections dataclasses datetime decimal enum fractions functools itertools json math operator re "
+    "string types typing".split(),
+)
+IMPURE_CALLS = frozenset("date.today datetime.now datetime.today datetime.utcnow input open print __import__".split())
+LEAN = frozenset("boot link log platform supervisor".split())
+HEAVY = frozenset("asyncio concurrent email http importlib inspect logging multiprocessing ssl urllib".split())
+# The composition root belongs to every lean process: what only one of them needs is imported where that one starts.
+LAZY = {"boot": "elector supervisor"}
+
+
+def room_of(name: str) -> str:
+    """The room of a dotted name under kleader; a value of the package itself has none."""
+    second = name.split(".")[1:2]
+    return second[0] if second and second[0] in ARROWS else ""
+
+
+def imports(module: str, tree: ast.AST, *, package: bool) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import, also inside functions and for types alone, with the absolute dotted name of what it binds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = module.split(".")[: (1 if package else 0) - node.level or None] if node.level else []
+            origin = ".".join([*parents, *filter(None, [node.module])])
+            yield from ((node, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def refusal(module: str, name: str, *, at_start: bool) -> str | None:
+    """Why `module` may not import `name`, or None where it may."""
+    room, top = room_of(module), name.split(".")[0]
+    if module == "kleader":
+        return f"every process pays for {top}"
+    if top == "kleader":
+        target = room_of(name)
+        if target not in {"", room, *ARROWS[room].split()}:
+            return f"no arrow from {room} to {target}"
+        if at_start and target in LAZY.get(room, "").split():
+            return f"{room} imports {target} only where that process starts"
+    elif top not in sys.stdlib_module_names:
+        if not module.startswith(PACKAGES.get(top, ())):
+            return f"{top} is not for {module}"
+    elif room == "election" and top not in VALUES:
+        return f"election has no use for {top}: it is pure"
+    elif room in LEAN and top in HEAVY:
+        return f"{top} is too heavy for a lean process"
+    return None
+
+
+def violations(module: str, source: str, *, package: bool = False) -> list[str]:
+    """Each line of a module's source that goes against the tables above."""
+    tree = ast.parse(source)
+    if module != "kleader" and module.split(".")[1] not in ARROWS:
+        return [f"{module} is in no room"]
+    found = [
+        f"{module}:{node.lineno}: {why}"
+        for node, name in imports(module, tree, package=package)
+        if (why := refusal(module, name, at_start=node in tree.body))
+    ]
+    if room_of(module) == "election":
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        found += [
+            f"{module}:{call.lineno}: {ast.unparse(call.func)} is not pure"
+            for call in calls
+            if ast.unparse(call.func) in IMPURE_CALLS
+        ]
+    return found
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    """Every module of kleader by its dotted name."""
+    for path in sorted((ROOT / "kleader").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def test_every_import_follows_the_arrows() -> None:
+    found = [
+        violation
+        for module, path in sources()
+        for violation in violations(module, path.read_text("utf-8"), package=path.name == "__init__.py")
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("kleader.election.elector", "import time"),
+        ("kleader.election.elector", "def f():\n    from os import environ"),
+        ("kleader.election.record", "from datetime import datetime\nx = datetime.now()"),
+        ("kleader.election.timing", "from kleader import log"),
+        ("kleader.election.timing", "from ..locks import base"),
+        ("kleader.locks.lease", "import kubernetes.client"),
+        ("kleader.locks.base", "from kleader.elector import loop"),
+        ("kleader.link.plan", "from kleader.supervisor.child import spawn"),
+        ("kleader.supervisor.loop", "from kleader.elector import loop"),
+        ("kleader.supervisor.loop", "import click"),
+        ("kleader.supervisor.loop", "if x:\n    import asyncio.events"),
+        ("kleader.elector.loop", "import click"),
+        ("kleader.platform.linux", "import psutil"),
+        ("kleader.boot", "import kleader.supervisor.loop"),
+        ("kleader.cli.run", "import kubernetes"),
+        ("kleader.cli.run", "import kleader.elector"),
+        ("kleader.cli.run", "import requests"),
+        ("kleader", "import json"),
+        ("kleader.utils", ""),
+    ],
+)
+def test_an_import_against_the_arrows_is_found(module: str, source: str) -> None:
+    assert len(violations(module, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("kleader.boot", "def f():\n    from kleader.supervisor import loop"),
+        ("kleader.locks.credentials_helper", "from kubernetes import config"),
+        ("kleader.election.elector", "from .record import Record"),
+        ("kleader.cli.run", "from kleader import __version__"),
+    ],
+)
+def test_an_import_along_the_arrows_is_let_be(module: str, source: str) -> None:
+    assert violations(module, source) == []
+
+
+def test_the_supervisor_starts_without_anything_heavy() -> None:
+    modules = [module for module, _ in sources() if room_of(module) == "supervisor"]
+    assert modules, "no supervisor to try"
+    code = "\n".join(
+        ["import sys", f"sys.path.insert(0, {str(ROOT)!r})", *(f"import {module}" for module in modules)],
+    )
+    code += "\nprint(*sys.modules)"
+    child = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    loaded = {name.split(".")[0] for name in child.stdout.split()}
+    assert "kleader" in loaded
+    assert not loaded & {"asyncio", "click", "h11", "http", "kubernetes", "logging", "psutil", "ssl", "urllib3"}
