@@ -14,13 +14,13 @@ PAGES   = $(wildcard man/*.[1-9])
 # A source distribution would fetch a build backend that no lock pins.
 PIP     = -m pip --quiet --disable-pip-version-check
 FETCH   = $(PIP) install --require-hashes --only-binary :all:
-OFFLINE = >&2 echo "error: could not install what the lock names; the first run needs a package index"
+FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
 # Two makes at once set up one after the other: the lock is the kernel's, on this file, and ends with its holder.
 ALONE   = $(PYTHON) -c 'import fcntl, os, sys; me = os.open("Makefile", os.O_RDONLY); os.set_inheritable(me, True); \
 	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --no-print-directory
 
-.PHONY: help demo test test-cluster bench lint install clean lock check-python environment control-plane put-in-place
+.PHONY: help demo test test-cluster bench lint install clean lock check-python environment control-plane put-in-place anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -66,8 +66,8 @@ clean: ## removes .venv, caches and what was built in this tree
 	find kleader tests -name __pycache__ -prune -exec rm -rf {} +
 
 lock: check-python ## writes .requirements/ anew; ARGS=--upgrade for newer versions
-	$(PYTHON) -m venv --clear build/lock
-	build/lock/bin/python $(FETCH) -r .requirements/lock.txt || { $(OFFLINE); exit 1; }
+	@$(PYTHON) -m venv --clear build/lock
+	@build/lock/bin/python $(FETCH) -r .requirements/lock.txt || $(FAILED)
 	$(COMPILE) pyproject.toml --group build -o .requirements/run.txt
 	$(COMPILE) pyproject.toml --group dev -c .requirements/run.txt -o .requirements/dev.txt
 	$(COMPILE) --group lock -o .requirements/lock.txt
@@ -85,16 +85,17 @@ check-python:
 			'or name another: make PYTHON=/path/to/python3'; exit 1; }
 
 environment: check-python
-	@[ -x $(BIN)/python ] || rm -rf $(VENV)
 	@$(ALONE) $(VENV)/installed
 
-$(VENV)/fetched: .requirements/dev.txt
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python $(FETCH) -r .requirements/dev.txt || { $(OFFLINE); exit 1; }
+# A virtual environment whose Python has gone is made anew.
+$(VENV)/fetched: .requirements/dev.txt $(shell [ -x $(BIN)/python ] || echo anew)
+	@echo 'making $(VENV) from .requirements/dev.txt'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python $(FETCH) -r .requirements/dev.txt || $(FAILED)
 	@touch $@
 
 $(VENV)/installed: $(VENV)/fetched pyproject.toml
-	$(BIN)/python $(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@$(BIN)/python $(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
 control-plane: environment
@@ -110,20 +111,21 @@ OLD     = $(ROOT)/lib/.kleader.old
 put-in-place:
 	@mkdir -p $(ROOT)/bin $(ROOT)/lib $(ROOT)/share/man 2>/dev/null && [ -w $(ROOT)/bin ] && [ -w $(ROOT)/lib ] || \
 		{ >&2 echo "error: cannot write to $(ROOT): sudo make install, or make install PREFIX=$$HOME/.local"; exit 1; }
-	$(PYTHON) -m venv --clear $(NEW)
-	$(NEW)/bin/python $(FETCH) --no-compile -r .requirements/run.txt || { $(OFFLINE); exit 1; }
-	$(NEW)/bin/python $(PIP) wheel --no-index --no-deps --no-build-isolation --wheel-dir $(NEW)/wheel .
-	$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
-	$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
+	@echo 'installing into $(ROOT)'
+	@$(PYTHON) -m venv --clear $(NEW)
+	@$(NEW)/bin/python $(FETCH) --no-compile -r .requirements/run.txt || $(FAILED)
+	@$(NEW)/bin/python $(PIP) wheel --no-index --no-deps --no-build-isolation --wheel-dir $(NEW)/wheel .
+	@$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
+	@$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
 	@rm -rf $(NEW)/wheel
 	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(HOME_)|g'
 	@rm -f $(NEW)/pyvenv.cfg.old $(NEW)/bin/*.old
-	$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(HOME_) $(NEW)/lib
+	@$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(HOME_) $(NEW)/lib
 	@rm -rf $(OLD)
 	@[ ! -e $(ROOT)/lib/kleader ] || mv $(ROOT)/lib/kleader $(OLD)
 	@mv $(NEW) $(ROOT)/lib/kleader
 	@rm -rf $(OLD)
-	ln -sfn ../lib/kleader/bin/kleader $(ROOT)/bin/kleader
+	@ln -sfn ../lib/kleader/bin/kleader $(ROOT)/bin/kleader
 	@for page in $(PAGES); do \
 		section=$(ROOT)/share/man/man$${page##*.}; \
 		install -d $$section && install -m 644 $$page $$section || exit 1; \

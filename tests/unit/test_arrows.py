@@ -37,13 +37,13 @@ PACKAGES = {
     "psutil": ("kleader.platform.portable",),
 }
 # The standard library, where it is not open to all: only values in election, nothing heavy in the lean processes.
-VALUES = frozenset(
+VALUES = (
     "__future__ collections dataclasses datetime decimal enum fractions functools itertools json math operator re "
-    "string types typing".split(),
+    "string types typing"
 )
-IMPURE_CALLS = frozenset("date.today datetime.now datetime.today datetime.utcnow input open print __import__".split())
-LEAN = frozenset("boot link log platform supervisor".split())
-HEAVY = frozenset("asyncio concurrent email http importlib inspect logging multiprocessing ssl urllib".split())
+IMPURE_CALLS = "date.today datetime.now datetime.today datetime.utcnow input open print __import__"
+LEAN = "boot link log platform supervisor"
+HEAVY = "asyncio concurrent email http importlib inspect logging multiprocessing ssl urllib"
 # The composition root belongs to every lean process: what only one of them needs is imported where that one starts.
 LAZY = {"boot": "elector supervisor"}
 
@@ -65,25 +65,20 @@ def imports(module: str, tree: ast.AST, *, package: bool) -> Iterator[tuple[ast.
             yield from ((node, f"{origin}.{alias.name}") for alias in node.names)
 
 
-def refusal(module: str, name: str, *, at_start: bool) -> str | None:
-    """Why `module` may not import `name`, or None where it may."""
-    room, top = room_of(module), name.split(".")[0]
-    if module == "kleader":
-        return f"every process pays for {top}"
-    if top == "kleader":
-        target = room_of(name)
-        if target not in {"", room, *ARROWS[room].split()}:
-            return f"no arrow from {room} to {target}"
-        if at_start and target in LAZY.get(room, "").split():
-            return f"{room} imports {target} only where that process starts"
-    elif top not in sys.stdlib_module_names:
-        if not module.startswith(PACKAGES.get(top, ())):
-            return f"{top} is not for {module}"
-    elif room == "election" and top not in VALUES:
-        return f"election has no use for {top}: it is pure"
-    elif room in LEAN and top in HEAVY:
-        return f"{top} is too heavy for a lean process"
-    return None
+def refusal(module: str, name: str, *, at_start: bool) -> str:
+    """Why `module` may not import `name`; empty where it may."""
+    room, target, top = room_of(module), room_of(name), name.partition(".")[0]
+    own = top == "kleader"
+    rules = {
+        f"every process pays for {top}": module == "kleader",
+        f"no arrow from {room} to {target}": own and target not in {"", room, *ARROWS[room].split()},
+        f"only where the {target} starts": own and at_start and target in LAZY.get(room, "").split(),
+        f"{top} is not for {room}": top in PACKAGES and not module.startswith(PACKAGES[top]),
+        f"{top} is no dependency": not own and top not in PACKAGES and top not in sys.stdlib_module_names,
+        f"election has no use for {top}": room == "election" and not own and top not in VALUES.split(),
+        f"{top} is heavy": room in LEAN.split() and top in HEAVY.split(),
+    }
+    return ", ".join(why for why, broken in rules.items() if broken)
 
 
 def violations(module: str, source: str, *, package: bool = False) -> list[str]:
@@ -101,7 +96,7 @@ def violations(module: str, source: str, *, package: bool = False) -> list[str]:
         found += [
             f"{module}:{call.lineno}: {ast.unparse(call.func)} is not pure"
             for call in calls
-            if ast.unparse(call.func) in IMPURE_CALLS
+            if ast.unparse(call.func) in IMPURE_CALLS.split()
         ]
     return found
 
