@@ -18,16 +18,16 @@ FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the fi
 
 # Two makes at once set up one after the other: the lock is the kernel's, on this file, and ends with its holder.
 ALONE   = $(PYTHON) -c 'import fcntl, os, sys; me = os.open("Makefile", os.O_RDONLY); os.set_inheritable(me, True); \
-	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --no-print-directory
+	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --silent
 
 .PHONY: help demo test test-cluster bench lint install clean lock check-python environment control-plane put-in-place anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo 'All need Python >= 3.10 with its venv module, and a package index the first time. Variables:'
-	@echo '  PYTHON=$(PYTHON)  the Python that .venv is made from (make clean to change it)'
-	@echo '  ARGS=             more arguments for pytest, tests.demo and tests.bench'
+	@echo 'All need Python >= 3.10 with its venv module, and a package index the first time.'
+	@echo 'PYTHON=$(PYTHON) is what .venv is made from (make clean, to change it).'
+	@echo 'ARGS= takes more arguments for pytest, tests.demo or tests.bench.'
 
 demo: environment ## three candidates for one lock, the leader killed; LOCK=lease: on a cluster (Go, as test-cluster)
 	$(BIN)/python -m tests.demo --lock $(LOCK) $(ARGS)
@@ -59,7 +59,7 @@ endif
 
 install: check-python ## into PREFIX/lib/kleader, PREFIX/bin, PREFIX/share/man; PREFIX=/usr/local, DESTDIR=
 	@case '$(DESTDIR)$(PREFIX)' in /*) ;; *) >&2 echo 'error: PREFIX must be an absolute path: $(PREFIX)'; exit 1 ;; esac
-	@umask 022 && $(ALONE) put-in-place
+	+@umask 022 && $(ALONE) put-in-place
 
 clean: ## removes .venv, caches and what was built in this tree
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
@@ -85,7 +85,7 @@ check-python:
 			'or name another: make PYTHON=/path/to/python3'; exit 1; }
 
 environment: check-python
-	@$(ALONE) $(VENV)/installed
+	+@$(ALONE) $(VENV)/installed
 
 # A virtual environment whose Python has gone is made anew.
 $(VENV)/fetched: .requirements/dev.txt $(shell [ -x $(BIN)/python ] || echo anew)
@@ -105,7 +105,7 @@ control-plane: environment
 # Made beside the old one and moved there, so that a kleader that runs meanwhile finds its files; hence the rewriting of
 # paths, which DESTDIR needs too. A virtual environment wants this very Python, at this path, where it will run.
 ROOT    = $(DESTDIR)$(PREFIX)
-HOME_   = $(PREFIX)/lib/kleader
+PLACE   = $(PREFIX)/lib/kleader
 NEW     = $(ROOT)/lib/.kleader.new
 OLD     = $(ROOT)/lib/.kleader.old
 put-in-place:
@@ -118,9 +118,9 @@ put-in-place:
 	@$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
 	@$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
 	@rm -rf $(NEW)/wheel
-	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(HOME_)|g'
+	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(PLACE)|g'
 	@rm -f $(NEW)/pyvenv.cfg.old $(NEW)/bin/*.old
-	@$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(HOME_) $(NEW)/lib
+	@$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(PLACE) $(NEW)/lib
 	@rm -rf $(OLD)
 	@[ ! -e $(ROOT)/lib/kleader ] || mv $(ROOT)/lib/kleader $(OLD)
 	@mv $(NEW) $(ROOT)/lib/kleader
