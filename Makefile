@@ -117,7 +117,7 @@ put-in-place:
 	@$(NEW)/bin/python $(PIP) wheel --no-index --no-deps --no-build-isolation --wheel-dir $(NEW)/wheel .
 	@$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
 	@$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
-	@rm -rf $(NEW)/wheel
+	@rm -rf $(NEW)/wheel $(NEW)/bin/[Aa]ctivate*
 	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(PLACE)|g'
 	@rm -f $(NEW)/pyvenv.cfg.old $(NEW)/bin/*.old
 	@$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(PLACE) $(NEW)/lib
