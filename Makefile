@@ -49,7 +49,7 @@ lint: environment ## ruff, mypy, and the manual pages where there is mandoc
 ifneq ($(PAGES),)
 	@if command -v mandoc >/dev/null; then \
 		echo 'mandoc -Tlint $(PAGES)'; \
-		! mandoc -Tlint $(PAGES) 2>&1 | grep -vE 'outdated mandoc.db|manual not found: Xr ([^k]|k[^l])'; \
+		cd man && ! mandoc -Tlint $(notdir $(PAGES)) 2>&1 | grep -vE 'outdated mandoc.db|manual not found: Xr ([^k]|k[^l])'; \
 	elif [ "$$CI" ]; then \
 		>&2 echo 'error: no mandoc to check the manual pages with'; exit 1; \
 	else \

@@ -169,4 +169,5 @@ def test_the_supervisor_starts_without_anything_heavy() -> None:
     assert child.returncode == 0, child.stderr
     loaded = {name.split(".")[0] for name in child.stdout.split()}
     assert "kleader" in loaded
-    assert not loaded & {"asyncio", "click", "h11", "http", "kubernetes", "logging", "psutil", "ssl", "urllib3"}
+    heavy = loaded & {"asyncio", "click", "h11", "http", "kubernetes", "logging", "psutil", "ssl", "urllib3"}
+    assert not heavy
