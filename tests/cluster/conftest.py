@@ -1,0 +1,68 @@
+"""One control plane for the whole session, a fresh namespace for each test, and the real client-go candidate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import clientgo as clientgo_module
+from tests.support.controlplane import NEEDED, ControlPlane, binaries, given_kubeconfig, plane_for_tests
+from tests.support.gobuild import GoError
+from tests.support.plane import NeedsOwnPlane
+from tests.support.processes import keep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.plane import Plane
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Build before the first test: no test's time limit is meant to hold a build."""
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if session.config.option.collectonly:
+        return
+    try:
+        if "plane" in wanted and given_kubeconfig() is None:
+            binaries(*NEEDED)
+        if "clientgo" in wanted:
+            clientgo_module.build()
+    except GoError as error:
+        pytest.exit(f"the tests cannot run: {error}", returncode=1)
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[Plane]:
+    """The cluster of this session, started by the first test that asks: an own one, or $KLEADER_TEST_KUBECONFIG's."""
+    cluster = plane_for_tests()
+    cluster.start()
+    if isinstance(cluster, ControlPlane):
+        keep(cluster.pids)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def own_plane(plane: Plane) -> Iterator[ControlPlane]:
+    """The session's control plane for a test that inspects, stops or pauses it; it runs again afterwards."""
+    if not isinstance(plane, ControlPlane):
+        pytest.skip(str(NeedsOwnPlane("this test")))
+    yield plane
+    plane.recover()
+    keep(plane.pids)
+
+
+@pytest.fixture
+def namespace(plane: Plane) -> Iterator[str]:
+    name = plane.new_namespace()
+    yield name
+    if not isinstance(plane, ControlPlane):  # an own one is thrown away whole
+        plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def clientgo() -> Callable[..., list[str]]:
+    """Make the argv of a real client-go candidate (see support/clientgo.py)."""
+    return clientgo_module.candidate

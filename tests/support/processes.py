@@ -1,0 +1,184 @@
+"""Processes that tests start: found again, waited for, and none left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_kept: set[int] = set()  # what outlives one test
+
+
+def keep(pids: Iterable[int]) -> None:
+    """Spare these from `sweep`: servers of the whole session."""
+    _kept.update(pids)
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 30) -> None:
+    """Return once `condition()` is true, asked every 2 ms; AssertionError with `what` where that takes longer."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {timeout:g} s"
+        time.sleep(0.002)
+
+
+def alive(pid: int) -> bool:
+    """Tell whether any thread of the process runs: a zombie is dead only when it has no second thread."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+    except psutil.NoSuchProcess:
+        return False
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the living descendants, by parent; what a subreaper adopted from them is not among them."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True) if alive(child.pid)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def wait_gone(*pids: int, timeout: float = 30) -> None:
+    """Return once none of these is alive."""
+    wait_until(lambda: not any(map(alive, pids)), f"the end of {pids}", timeout)
+
+
+class Process:
+    """One started program; its standard output and error are files, unless the test gave others."""
+
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+        self.name = name
+        self.popen = popen
+        self.pid = popen.pid
+        self._out, self._err = out, err
+
+    @property
+    def out(self) -> str:
+        """Standard output so far."""
+        return self._out.read_text(errors="replace")
+
+    @property
+    def err(self) -> str:
+        """Standard error so far."""
+        return self._err.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to this process alone."""
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill this process alone (SIGKILL), and reap it; its descendants are not touched."""
+        self.popen.kill()
+        self.popen.wait(30)
+
+    def wait(self, timeout: float = 30) -> int:
+        """Return the exit status, -N for death by signal N; AssertionError with its last words where it runs on."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} runs on after {timeout:g} s:\n{self.tail()}") from None
+
+    def wait_err(self, pattern: str, count: int = 1, timeout: float = 30) -> re.Match[str]:
+        """Return the `count`-th match of the regular expression in standard error, as soon as it is there."""
+        deadline = time.monotonic() + timeout
+        while True:
+            ended = not self.running  # asked before reading: what it wrote last is then read
+            found = list(re.finditer(pattern, self.err, re.M))
+            if len(found) >= count:
+                return found[count - 1]
+            state = f"ended with {self.popen.returncode}" if ended else f"not within {timeout:g} s"
+            assert not ended, f"{self.name}: {pattern!r}: {state}:\n{self.tail()}"
+            assert time.monotonic() < deadline, f"{self.name}: {pattern!r}: {state}:\n{self.tail()}"
+            time.sleep(0.005)
+
+    def tail(self, lines: int = 40) -> str:
+        """Return the last lines of what it wrote to standard error."""
+        return "\n".join(f"  {self.name}: {line}" for line in self.err.splitlines()[-lines:])
+
+
+class Processes:
+    """Starts programs for one test."""
+
+    def __init__(self, directory: Path) -> None:
+        self._dir = directory
+        self._all: list[Process] = []
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        name: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        **options: Any,
+    ) -> Process:
+        """Start a program; `env` is added to this process's own, None taking a variable away; `options` are Popen's."""
+        label = name or f"{Path(argv[0]).name}-{len(self._all)}"
+        environ = {**os.environ, **(env or {})}
+        out, err = self._dir / f"{label}-{len(self._all)}.out", self._dir / f"{label}-{len(self._all)}.err"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            files = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": stderr}
+            popen: subprocess.Popen[bytes] = subprocess.Popen(
+                [str(part) for part in argv],
+                env={key: value for key, value in environ.items() if value is not None},
+                **{**files, **options},
+            )
+        process = Process(label, popen, out, err)
+        self._all.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kill what still runs, and print each one's last words: pytest shows them where the test failed."""
+        for process in self._all:
+            if process.running:
+                process.kill()
+            print(process.tail())  # noqa: T201
+
+
+def adopt_orphans() -> None:
+    """Make this process the one that orphans of its descendants come to, so that `sweep` finds them. Linux only."""
+    if sys.platform == "linux":
+        pr_set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def sweep(timeout: float = 30) -> list[int]:
+    """Kill and reap every child of this process but the kept ones, orphans as they come; return who they were."""
+    swept: list[int] = []
+    deadline = time.monotonic() + timeout
+    while children := [pid for pid in _children() if pid not in _kept]:
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    swept.append(pid)
+        assert time.monotonic() < deadline, f"processes that do not die: {children}"
+        time.sleep(0.001)
+    return swept
+
+
+def _children() -> list[int]:
+    try:
+        lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    except OSError:  # a thread ended meanwhile
+        lists = []
+    if not lists:
+        return [child.pid for child in psutil.Process().children()]
+    return [int(pid) for text in lists for pid in text.split()]

@@ -1,0 +1,193 @@
+"""The witness sees what it is there to see."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.checker import MS, WitnessError
+from tests.support.processes import alive
+
+if TYPE_CHECKING:
+    from tests.support.checker import Witness
+    from tests.support.processes import Processes
+
+
+def env(identity: str, token: int) -> dict[str, str | None]:
+    return {"KLEADER_IDENTITY": identity, "KLEADER_FENCING_TOKEN": str(token)}
+
+
+def test_one_after_the_other_is_no_overlap(processes: Processes, witness: Witness) -> None:
+    for number in range(1, 4):
+        process = processes.start(witness.command(), env=env(f"c{number}", number))
+        term = witness.wait_start(number)
+        assert (term.pid, term.token, term.identity) == (process.pid, str(number), f"c{number}")
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+        assert witness.terms()[-1].main.ended
+    witness.check(terms=3)
+    assert witness.overlaps() == []
+    assert [(a.identity, b.identity) for a, b, _ in witness.handovers()] == [("c1", "c2"), ("c2", "c3")]
+    assert len(witness.gaps()) == 2
+    assert min(witness.gaps()) > 0
+
+
+def test_two_at_once_are_an_overlap(processes: Processes, witness: Witness) -> None:
+    processes.start(witness.command(), env=env("a", 1))
+    first = witness.wait_start(1)
+    processes.start(witness.command(), env=env("b", 2))
+    second = witness.wait_start(2)
+    witness.wait(lambda: witness.terms()[0].last > second.born, "a beats on beside b")
+    (overlap,) = witness.overlaps()
+    assert overlap.later.main.clash is not None
+    assert overlap.ns is not None
+    with pytest.raises(WitnessError, match=rf"pid {first.pid} \(a\) was alive beside pid {second.pid} \(b\)"):
+        witness.check()
+
+
+def test_a_descendant_alone_is_an_overlap(processes: Processes, witness: Witness) -> None:
+    processes.start(witness.command("--descendant", "--exit-after=0"), env=env("a", 1)).wait()
+    orphan = witness.wait_descendant(1)
+    assert orphan.identity == "a"
+    processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
+    witness.wait(lambda: witness.terms()[0].last > witness.terms()[1].born, "the descendant beats on")
+    (overlap,) = witness.overlaps()
+    assert (overlap.earlier, overlap.later) == tuple(witness.terms())
+    assert overlap.later.main.clash is not None
+
+
+def test_a_stopped_process_is_an_overlap_though_it_cannot_beat(processes: Processes, witness: Witness) -> None:
+    stopped = processes.start(witness.command(), env=env("a", 1))
+    witness.wait_start(1)
+    stopped.signal(signal.SIGSTOP)
+    processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
+    (overlap,) = witness.overlaps()
+    assert overlap.later.identity == "b"
+    assert overlap.later.main.clash is not None
+
+
+def test_a_stopped_process_that_is_killed_later_was_an_overlap(processes: Processes, witness: Witness) -> None:
+    """The flock, not a beat, is what tells: neither of the two wrote anything while both lived."""
+    stopped = processes.start(witness.command(), env=env("a", 1))
+    witness.wait_beats(1)
+    stopped.signal(signal.SIGSTOP)
+    silent = witness.terms()[0].last
+    while witness.terms()[0].last != silent:  # a beat may have been under way
+        silent = witness.terms()[0].last
+    processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
+    stopped.kill()
+    (overlap,) = witness.overlaps()
+    assert overlap.ns is None
+    assert "the flock was held" in str(overlap)
+
+
+def test_a_zombie_with_a_living_thread_is_an_overlap(processes: Processes, witness: Witness) -> None:
+    zombie = processes.start(witness.command("--zombie-leader"), env=env("a", 1))
+    witness.wait_beats(2)
+    assert alive(zombie.pid)
+    processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
+    assert len(witness.overlaps()) == 1
+    zombie.kill()
+    assert not alive(zombie.pid)
+
+
+def test_a_killed_process_is_no_overlap_with_the_next(processes: Processes, witness: Witness) -> None:
+    killed = processes.start(witness.command(), env=env("a", 1))
+    witness.wait_beats(3)
+    killed.kill()
+    processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
+    witness.check(terms=2)
+    assert not witness.terms()[0].main.ended
+    assert 0 < witness.gaps()[0]
+
+
+def test_the_lives_of_a_clash_are_guarded_on(processes: Processes, witness: Witness) -> None:
+    """Who clashed takes the flock once it is free, so that a third finds it held."""
+    first = processes.start(witness.command(), env=env("a", 1))
+    witness.wait_start(1)
+    processes.start(witness.command(), env=env("b", 2))
+    witness.wait_start(2)
+    first.kill()
+    witness.wait_beats(2)
+    processes.start(witness.command("--exit-after=0"), env=env("c", 3)).wait()
+    assert [overlap.later.identity for overlap in witness.overlaps()] == ["b", "c"]
+
+
+@pytest.mark.parametrize(("tokens", "wrong"), [((9, 10), 0), ((10, 9), 1), ((5, 5), 1), ((99, 100, 98), 1)])
+def test_tokens_must_grow_by_length_then_text(
+    processes: Processes, witness: Witness, tokens: tuple[int, ...], wrong: int
+) -> None:
+    for token in tokens:
+        processes.start(witness.command("--exit-after=0"), env=env("same", token)).wait()
+    assert len(witness.wrong_tokens()) == wrong
+    if wrong:
+        with pytest.raises(WitnessError, match=r"token \d+ came after \d+"):
+            witness.check()
+
+
+def test_a_restart_in_place_keeps_its_token(processes: Processes, witness: Witness) -> None:
+    for _ in range(2):
+        processes.start(witness.command("--exit-after=0"), env=env("a", 1)).wait()
+    witness.check(terms=2, restarts=True)
+    assert witness.handovers() == []
+
+
+def test_term_can_be_ignored_and_delayed(processes: Processes, witness: Witness) -> None:
+    deaf = processes.start(witness.command("--ignore-term"))
+    witness.wait_start(1)
+    deaf.signal(signal.SIGTERM)
+    witness.wait_beats(3)
+    assert deaf.running
+    deaf.kill()
+    slow = processes.start(witness.command("--term-delay=0.2", "--status=7"))
+    told = witness.wait_start(2).main.last
+    slow.signal(signal.SIGTERM)
+    assert slow.wait() == 7
+    witness.wait_end(witness.terms()[1])
+    assert witness.terms()[1].last - told >= 200 * MS
+
+
+def test_int_ends_it_by_the_signal(processes: Processes, witness: Witness) -> None:
+    process = processes.start(witness.command())
+    witness.wait_start()
+    process.signal(signal.SIGINT)
+    assert process.wait() == -signal.SIGINT
+    assert witness.terms()[0].main.ended
+
+
+def test_it_ends_when_a_file_appears(processes: Processes, witness: Witness, tmp_path: Path) -> None:
+    process = processes.start(witness.command(f"--exit-when={tmp_path / 'go'}", "--status=3"))
+    witness.wait_start()
+    (tmp_path / "go").touch()
+    assert process.wait() == 3
+
+
+def test_a_descendant_has_no_descriptor_but_the_witness_own(processes: Processes, witness: Witness) -> None:
+    """What it held of its parent's (a pipe, a file lock) is closed: the flock and the log are left."""
+    process = processes.start(witness.command("--descendant"))
+    orphan = witness.wait_descendant()
+    files = {os.readlink(fd) for fd in Path(f"/proc/{orphan.pid}/fd").iterdir()}
+    assert files == {str(witness.path), f"{witness.path}.lock"}
+    process.signal(signal.SIGTERM)
+    process.wait()
+    os.kill(orphan.pid, signal.SIGTERM)
+    witness.wait(lambda: witness.terms()[0].descendants[0].beats > orphan.beats + 2, "it is deaf to TERM")
+    assert alive(orphan.pid)
+
+
+def test_waiting_in_vain_tells_the_story(processes: Processes, witness: Witness) -> None:
+    with pytest.raises(WitnessError, match="nothing was written"):
+        witness.wait_start(1, timeout=0.01)
+    processes.start(witness.command("--exit-after=0"), env=env("a", 1)).wait()
+    with pytest.raises(WitnessError, match=r"start number 2: not within 0\.01 s\n.*start +pid \d+ token 1 a\n.*end "):
+        witness.wait_start(2, timeout=0.01)
+
+
+def test_an_unknown_option_is_refused(processes: Processes, witness: Witness) -> None:
+    process = processes.start(witness.command("--ignore-trem"))
+    assert process.wait() == 1
+    assert "no such option: ignore-trem" in process.err
