@@ -33,7 +33,7 @@ ARROWS = {
 PACKAGES = {
     "click": ("kleader.cli",),
     "h11": ("kleader.elector", "kleader.locks"),
-    "kubernetes": ("kleader.locks.credentials",),
+    "kubernetes": ("kleader.locks.kubeconfig",),
     "psutil": ("kleader.platform.portable",),
 }
 # The standard library, where it is not open to all: only values in election, nothing heavy in the lean processes.
@@ -125,7 +125,7 @@ def test_every_import_follows_the_arrows() -> None:
         ("kleader.election.record", "from datetime import datetime\nx = datetime.now()"),
         ("kleader.election.timing", "from kleader import log"),
         ("kleader.election.timing", "from ..locks import base"),
-        ("kleader.locks.lease", "import kubernetes.client"),
+        ("kleader.locks.credentials", "import kubernetes.client"),
         ("kleader.locks.base", "from kleader.elector import loop"),
         ("kleader.link.plan", "from kleader.supervisor.child import spawn"),
         ("kleader.supervisor.loop", "from kleader.elector import loop"),
@@ -149,7 +149,7 @@ def test_an_import_against_the_arrows_is_found(module: str, source: str) -> None
     ("module", "source"),
     [
         ("kleader.boot", "def f():\n    from kleader.supervisor import loop"),
-        ("kleader.locks.credentials_helper", "from kubernetes import config"),
+        ("kleader.locks.kubeconfig", "from kubernetes import config"),
         ("kleader.election.elector", "from .record import Record"),
         ("kleader.cli.run", "from kleader import __version__"),
     ],
