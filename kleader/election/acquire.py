@@ -1,0 +1,209 @@
+"""Following: client-go's tryAcquireOrRenew for one who does not lead, woken by a watch instead of polling."""
+
+from __future__ import annotations
+
+from math import inf
+
+from kleader.election import events as e
+from kleader.election import release, renew
+from kleader.election.duration import text
+from kleader.election.events import Failure, Kind, Observed
+from kleader.election.record import SECOND, Record, fresh_time
+from kleader.election.state import Phase
+from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+
+NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
+SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
+CROWD = 3  # races lost in a row that tell a crowd from a few rivals
+SPREAD, MOST_SPREAD = 1.0, 2.0  # seconds over which a crowd spreads
+
+
+def proceed(turn: Turn) -> None:
+    """Give up, read, or take: what the instant calls for."""
+    s, now = turn.s, turn.now.boot
+    if isinstance(s.pending, e.Get) and now >= s.me.wait_until:
+        s.pending = None
+    if s.pending:
+        return
+    tried = s.trouble or (s.known and (s.spent or s.turn_at > now + _spread(turn)))
+    if now >= s.me.wait_until or (s.me.one_try and tried):
+        _give_up(turn)
+    elif now < s.call_at:
+        return
+    elif now >= s.read_at:
+        turn.send(e.Get(s.serial, s.me.request_timeout))  # 1. obtain the record
+    elif now >= s.turn_at and not s.spent:
+        _take(turn)
+
+
+# --- 2. remember what was seen, and when it last changed
+
+
+def _observe(turn: Turn, seen: Observed | None) -> None:
+    s = turn.s
+    if seen is None:
+        _vanished(turn)
+    elif s.seen is None or not s.seen.same_record(seen):
+        _changed(turn, s.seen, seen)
+    else:
+        s.seen = seen  # another version of the same record, by a label: the wait goes on
+    s.known, s.spent = True, False
+
+
+def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
+    s, holder = turn.s, seen.record.holder
+    s.seen, s.seen_at, s.turn_at = seen, turn.now.boot, _turn_at(turn, seen)
+    s.gone_wait = max(seen.record.duration, s.me.timing.lease_duration)
+    if s.mine(seen):
+        return
+    s.stumbles, s.doubt = 0, False
+    if holder:
+        turn.observe_leader(holder)
+    if s.me.live and holder and before and before.record.holder:
+        s.verdict = e.GiveUp(f"held by {holder[:256]}, which is alive: it was seen to renew", NOT_ACQUIRED)
+        release.close(turn, release=True)
+
+
+def _vanished(turn: Turn) -> None:
+    """Gone is not free: its holder may still run, and creates it anew. Only who never saw it creates at once."""
+    s, now = turn.s, turn.now
+    if s.known and s.seen is None and not s.spent:
+        return  # as before: the wait goes on
+    if s.gone_wait:
+        turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(s.gone_wait)}"))
+    s.seen, s.seen_at, s.turn_at = None, now.boot, now.boot + s.gone_wait + now.luck * _spread(turn)
+
+
+# --- 3. whose turn it is, and when
+
+
+def _turn_at(turn: Turn, seen: Observed) -> float:
+    now, record = turn.now, seen.record
+    if seen.fault:
+        turn.do(e.Report(f"{seen.fault}: the lock counts as held"))
+        return inf
+    if turn.s.mine(seen):  # by a write whose answer never came, or a predecessor's
+        return now.boot
+    return now.boot + (record.duration if record.holder else 0) + now.luck * _spread(turn)
+
+
+def _spread(turn: Turn) -> float:
+    """Seconds over which to spread one's tries among rivals: none until races are lost in a row, as in a crowd.
+
+    A race won ends it, so that among a few there is always one that does not wait. In a crowd of a hundred the first to
+    try does so after about 10 ms, and only who tries before the news of it arrives loses.
+    """
+    excess = turn.s.losses - CROWD
+    return 0.0 if excess < 0 else min(MOST_SPREAD, SPREAD * 2**excess)
+
+
+# --- 4. update exactly what was seen, or create what was seen to be missing
+
+
+def _take(turn: Turn) -> None:
+    s, base = turn.s, turn.s.seen
+    renewed = fresh_time(base.record.renewed if base else None, turn.now.wall)
+    acquired, transitions = renewed, base.record.transitions + 1 if base else 0
+    if base and s.mine(base):  # the write that made it so has counted its transition
+        acquired, transitions = base.record.acquired or renewed, base.record.transitions
+    record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
+    turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
+
+
+def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
+    """The lock is ours. If that may have changed since, or it is late, a fresh write must show it first."""
+    s = turn.s
+    overtaken = s.news and not (s.seen and s.mine(s.seen))
+    if overtaken or turn.now.boot >= s.me.timing.stop_at(s.sent_at):
+        _observe(turn, seen)
+        return
+    turn.unwatch()
+    s.phase, s.losses, s.doubt = Phase.LEADING, 0, False
+    renew.count(turn, seen)
+    turn.do(e.Lead(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
+    turn.observe_leader(s.me.identity)
+
+
+def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+    """Somebody else was faster, or nobody knows what happened: look again before the next write."""
+    s, now = turn.s, turn.now.boot
+    turn.pause(failure)
+    if isinstance(request, e.Get):
+        return
+    if failure.kind is Kind.CONFLICT:
+        s.losses += 1
+        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
+        s.spent = not s.news
+        if s.spent:  # the watch is about to tell; read only if it does not
+            s.read_at = now + s.me.timing.retry_period if s.watching else now
+    elif failure.kind in (Kind.UNREACHABLE, Kind.MISSING):
+        s.doubt = s.doubt or failure.kind is Kind.UNREACHABLE
+        s.read_at = s.read_at if s.news else now
+
+
+# --- looking on
+
+
+def got(turn: Turn, seen: Observed | None) -> None:
+    """What was read; unless the watch has told something since, which is then followed further."""
+    s = turn.s
+    if not s.news:
+        _observe(turn, seen)
+        if s.phase is Phase.FOLLOWING:
+            _look_on(turn)
+
+
+def _look_on(turn: Turn) -> None:
+    """Watch from what was read; poll where that is not allowed, or while the lock is about to be taken."""
+    s, now = turn.s, turn.now.boot
+    if s.denied or s.me.one_try or s.turn_at <= now:
+        s.read_at = now + turn.poll_period()
+    else:
+        s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
+        turn.do(e.Watch(s.seen.version if s.seen else ""))
+
+
+def saw(turn: Turn, seen: Observed | None) -> None:
+    """A watch event. It only wakes: the conflict check of a write decides."""
+    s = turn.s
+    if s.watching:
+        s.trouble, s.news, s.read_at = "", True, turn.now.boot + SILENCE
+        _observe(turn, seen)
+
+
+def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
+    """A watch ends now and then: look, and watch again. One that did not last means polling before the next one."""
+    s, now = turn.s, turn.now.boot
+    if not s.watching:
+        return
+    s.watching, s.denied, s.read_at = False, event.denied, now
+    if event.denied or now < s.watched_at + s.me.timing.retry_period:
+        turn.do(e.Report(f"{event.reason}; polling instead"))
+        s.read_at = now + turn.poll_period()
+
+
+# --- giving up
+
+
+def _give_up(turn: Turn) -> None:
+    s = turn.s
+    if s.trouble or not s.known:
+        s.verdict = e.GiveUp(s.trouble or "the API server has not answered in time", FAILED)
+    else:
+        s.verdict = e.GiveUp(_why_not(turn), NOT_ACQUIRED)
+    release.close(turn, release=True)
+
+
+def _why_not(turn: Turn) -> str:
+    s, seen = turn.s, turn.s.seen
+    if seen and seen.fault:
+        return f"the lock counts as held: {seen.fault}"
+    if seen is None or not seen.record.holder or s.mine(seen):
+        return "the lock could not be taken in time"
+    age = ""
+    if seen.record.renewed is not None:
+        age = f", last renewed {text(max(0, (turn.now.wall - seen.record.renewed) // SECOND))} ago by its own clock"
+    return (
+        f"held by {seen.record.holder[:256]}{age}, watched unchanged for {text(round(turn.now.boot - s.seen_at, 1))};"
+        f" a wait of more than {text(seen.record.duration)} takes it from a dead holder"
+    )

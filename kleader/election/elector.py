@@ -1,0 +1,110 @@
+"""The election: acquire, renew and release as client-go's leaderelection has them, within the promise.
+
+``step(state, event, now)`` returns the next state and what is to be done. It is pure: what happened, when, and a number
+drawn for the occasion are its arguments, so that a run can be replayed from its events. At most one answer is waited
+for; a watch goes on beside it, and only wakes.
+
+Where this departs from client-go, on purpose:
+
+- A term counts from before its request was sent; another's record from after it arrived. Two stamps, never one.
+- "Mine" means identity and incarnation. The same identity under another incarnation is somebody else.
+- A write counts only if its answer shows the very write. An acquiring write whose answer never came is followed by a
+  fresh one before anything is started.
+- An object that was seen and then vanished is not free: a whole lease duration is waited out.
+- A leader that sees another holder has lost at once, without grace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from kleader.election import acquire, release, renew
+from kleader.election import events as e
+from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
+from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
+from kleader.election.turn import Turn
+
+__all__ = ["Candidate", "Phase", "State", "resume", "resume_waiting", "step"]
+
+
+class _Part(Protocol):
+    """What acquire, renew and release are to a step: how each takes answers, and what it then does at this instant."""
+
+    def got(self, turn: Turn, seen: Observed | None, /) -> None: ...
+    def wrote(self, turn: Turn, write: e.Write, seen: Observed, /) -> None: ...
+    def failed(self, turn: Turn, request: e.Get | e.Write, failure: Failure, /) -> None: ...
+    def proceed(self, turn: Turn, /) -> None: ...
+
+
+_PARTS: dict[Phase, _Part] = {Phase.FOLLOWING: acquire, Phase.LEADING: renew, Phase.RELEASING: release}
+
+
+def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action, ...]]:
+    """What follows from ``event`` at ``now``. Events that came too late to matter change nothing."""
+    turn = Turn(replace(state), now)
+    match event:
+        case e.Got() | e.Wrote() | e.Failed():
+            _answered(turn, event)
+        case e.Saw(seen):
+            acquire.saw(turn, seen)
+        case e.WatchEnded():
+            acquire.watch_ended(turn, event)
+        case e.Emptied(wanted):
+            release.close(turn, release=wanted)
+        case e.Deserted(reason):
+            if turn.s.phase is Phase.LEADING:
+                renew.lose(turn, reason, kill_now=False)
+        case e.Again():
+            _again(turn, event)
+    if part := _PARTS.get(turn.s.phase):
+        part.proceed(turn)
+    return turn.s, tuple(turn.actions)
+
+
+def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
+    s, part = turn.s, _PARTS.get(turn.s.phase)
+    if part is None or s.pending is None or s.pending.serial != event.request.serial:
+        return
+    s.pending, s.trouble = None, ""
+    match event:
+        case e.Got(_, seen):
+            part.got(turn, seen)
+        case e.Failed(e.Get(), Failure(Kind.MISSING)):
+            part.got(turn, None)
+        case e.Wrote(write, seen) if _counts(write, seen):
+            part.wrote(turn, write, seen)
+        case e.Wrote(write):
+            message = "the API server's answer does not show what was written"
+            _failed(turn, part, write, Failure(Kind.UNREACHABLE, message))
+        case e.Failed(request, failure):
+            _failed(turn, part, request, failure)
+
+
+def _counts(write: e.Write, seen: Observed) -> bool:
+    """Whether an answer proves that the write happened, and that challengers' clocks moved."""
+    moved = write.base is None or seen.version != write.base.version
+    shown = seen.record == write.record and seen.incarnation == write.incarnation and not seen.fault
+    return shown and moved and bool(seen.version)
+
+
+def _failed(turn: Turn, part: _Part, request: e.Get | e.Write, failure: Failure) -> None:
+    if failure.kind not in (Kind.CONFLICT, Kind.MISSING):
+        turn.s.trouble = failure.message
+        turn.do(e.Report(failure.message))
+    part.failed(turn, request, failure)
+
+
+def _again(turn: Turn, event: e.Again) -> None:
+    """Start anew, whatever went before: the supervisor may have been the first to judge the term lost."""
+    turn.unwatch()
+    s = turn.s
+    turn.s = State(
+        replace(s.me, wait_until=event.wait_until),
+        event.incarnation,
+        gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
+        leader=s.leader,
+        losses=s.losses,
+        denied=s.denied,
+        serial=s.serial,
+    )

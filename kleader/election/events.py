@@ -1,0 +1,219 @@
+"""What an election is told and what it asks for: plain values, so that a run can be replayed from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import Any, NamedTuple
+
+from kleader.election.record import Record  # noqa: TC001 - dataclass fields
+
+
+class Instant(NamedTuple):
+    """When something happened, by this machine's clocks, and a number in [0, 1) drawn for it."""
+
+    boot: float  # seconds that also count suspend: decides
+    wall: int  # microseconds since the epoch: is written into records, decides nothing
+    luck: float = 0.0  # spreads rivals
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One state of the lock object, as an answer or a watch event showed it."""
+
+    record: Record
+    incarnation: str = ""
+    version: str = ""  # resourceVersion
+    fault: str = ""  # why the record cannot be read: such a lock is held
+    base: Any = None  # the object itself, which the next write starts from
+
+    def same_record(self, other: Observed) -> bool:
+        """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""
+        return (self.record, self.incarnation, self.fault) == (other.record, other.incarnation, other.fault)
+
+
+class Kind(Enum):
+    """What became of a request that did not do what it was asked."""
+
+    MISSING = "missing"  # no such object
+    CONFLICT = "conflict"  # somebody wrote first, or the object is another one
+    DENIED = "denied"  # 401, 403
+    REFUSED = "refused"  # 400, 422, no such namespace: the request itself is at fault
+    THROTTLED = "throttled"  # 429
+    UNREACHABLE = "unreachable"  # no answer, or one that cannot be trusted: a write may have happened
+
+
+class Failure(NamedTuple):
+    """A request that failed: its kind, a sentence for a person, and what the server asked of us."""
+
+    kind: Kind
+    message: str = ""
+    retry_after: float = 0.0  # seconds
+
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """The instant that the state asked to be woken at has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """The answer to a Get; None: there is no such object."""
+
+    request: Get
+    seen: Observed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """The answer to a Write: the object as it now is."""
+
+    request: Write
+    seen: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A Get or a Write did not succeed."""
+
+    request: Get | Write
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Saw:
+    """A watch event; None: the object was deleted. It only wakes: the conflict check of a write decides."""
+
+    seen: Observed | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEnded:
+    """The watch is over. ``denied``: it will not be allowed next time either. ``stale``: its version is too old."""
+
+    reason: str = ""
+    denied: bool = False
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end."""
+
+    release: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deserted:
+    """The supervisor does not answer: a lock must not be kept for a command that nobody minds."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Become a candidate once more, under a new incarnation. Nothing of the last one is alive; what it did is void."""
+
+    incarnation: str
+    wait_until: float = inf  # give up acquiring then (boot clock)
+
+
+Event = Woke | Got | Wrote | Failed | Saw | WatchEnded | Emptied | Deserted | Again
+
+
+# --- actions, to be done in this order at once. A Get or Write supersedes one that is still under way.
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read the lock object; answered by Got or Failed."""
+
+    serial: int  # tells one request from the next, so that an answer finds its own
+    timeout: float  # seconds for the whole call
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Create the object (base None) or update exactly the state ``base``; answered by Wrote or Failed."""
+
+    serial: int
+    timeout: float
+    base: Observed | None
+    record: Record
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Watch the one object from after ``version`` ("" : from whatever is there now), instead of any watch before."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatch:
+    """End the watch; nothing of it is told any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """The lock is held. ``token`` is the version of the write that acquired it."""
+
+    stop_at: float
+    kill_at: float
+    token: str
+    transitions: int
+    acquired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """The lock was renewed."""
+
+    stop_at: float
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The lock is, or must be taken to be, no longer held; ``kill_now``: somebody else may lead already."""
+
+    reason: str
+    kill_now: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Somebody else, or oneself, was seen to lead: client-go's OnNewLeader, but never told of an empty holder."""
+
+    leader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something a person wants to know; told at most every so often while it stays the same."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Ends the candidacy without having led; ``status`` is the exit status."""
+
+    reason: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing more to do; ``released`` tells whether the lock was given up, ``why`` not otherwise."""
+
+    released: bool
+    why: str = ""
+
+
+Action = Get | Write | Watch | Unwatch | Lead | Extend | Lost | Observe | Report | GiveUp | Done

@@ -1,0 +1,145 @@
+"""The leader election record, the one value that every lock keeps (client-go's LeaderElectionRecord).
+
+Instants are whole microseconds since the epoch. Reading is lenient where the meaning is beyond doubt, writing is
+strict. What cannot be read without doubt raises MalformedRecordError: such a lock counts as held.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+SECOND = 1_000_000
+LONGEST_HOLDER = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
+LONGEST_DURATION = 366 * 24 * 3600  # seconds
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_FAR = 3600 * SECOND
+
+
+class MalformedRecordError(ValueError):
+    """A record that says something, but not beyond doubt; the message names the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Who holds the lock, for how long, since when. An empty holder means that the lock is free."""
+
+    holder: str = ""
+    duration: int = 0
+    acquired: int | None = None
+    renewed: int | None = None
+    transitions: int = 0
+
+
+def to_lease_spec(record: Record) -> dict[str, Any]:
+    """The spec of a Lease, as client-go's LeaderElectionRecordToLeaseSpec writes it."""
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration,
+        "acquireTime": None if record.acquired is None else micro_time(record.acquired),
+        "renewTime": None if record.renewed is None else micro_time(record.renewed),
+        "leaseTransitions": record.transitions,
+    }
+
+
+def from_lease_spec(spec: object) -> Record:
+    """The record in a Lease's spec; absent and null read as in client-go's LeaseSpecToLeaderElectionRecord."""
+    if spec is None:
+        return Record()
+    if not isinstance(spec, dict):
+        msg = "spec is not an object"
+        raise MalformedRecordError(msg)
+    holder = _holder(spec.get("holderIdentity"), "spec.holderIdentity")
+    return Record(
+        holder,
+        _duration(spec.get("leaseDurationSeconds"), "spec.leaseDurationSeconds", held=bool(holder)),
+        _instant(spec.get("acquireTime"), "spec.acquireTime"),
+        _instant(spec.get("renewTime"), "spec.renewTime"),
+        _count(spec.get("leaseTransitions"), "spec.leaseTransitions"),
+    )
+
+
+def fresh_time(previous: int | None, wall: int) -> int:
+    """A renewTime that every reader tells from the previous one: at least a whole second later.
+
+    client-go compares records at whole seconds, so two renewals within one second are one to it. A previous time far in
+    the future (somebody's edit, a clock that was set back) is not followed.
+    """
+    if previous is None or previous - wall > _FAR:
+        return wall
+    return max(wall, previous + SECOND)
+
+
+def micro_time(instant: int) -> str:
+    """MicroTime as the API server wants it: UTC and exactly six digits (metav1.RFC3339Micro)."""
+    return (_EPOCH + timedelta(microseconds=instant)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def parse_time(text: str) -> int:
+    """Microseconds since the epoch of an RFC 3339 time; without a zone (the Python client's) it is UTC.
+
+    ValueError or OverflowError: it is none, or lies outside the years 1 to 9999.
+    """
+    match = _TIME.fullmatch(text)
+    if match is None:
+        msg = f"{text[:64]!r} is not an RFC 3339 time"
+        raise ValueError(msg)
+    day, clock, fraction, zone = match.groups()
+    offset = "+00:00" if zone in (None, "Z", "z") else zone
+    moment = datetime.fromisoformat(f"{day}T{clock}{offset}").astimezone(timezone.utc)
+    return (moment - _EPOCH) // timedelta(microseconds=1) + int((fraction or "0")[:6].ljust(6, "0"))
+
+
+def _holder(value: object, field: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        msg = f"{field} is not a string"
+        raise MalformedRecordError(msg)
+    if len(value) > LONGEST_HOLDER:
+        msg = f"{field} has {len(value)} characters, more than {LONGEST_HOLDER}"
+        raise MalformedRecordError(msg)
+    return value
+
+
+def _duration(value: object, field: str, *, held: bool) -> int:
+    if not held:
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    number = _integer(value, field)
+    if not 0 < number <= LONGEST_DURATION:
+        msg = f"{field} is {number}"
+        raise MalformedRecordError(msg)
+    return number
+
+
+def _count(value: object, field: str) -> int:
+    number = 0 if value is None else _integer(value, field)
+    if number < 0:
+        msg = f"{field} is {number}"
+        raise MalformedRecordError(msg)
+    return number
+
+
+def _integer(value: object, field: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\d{1,10}", value, re.ASCII):  # the Python client writes "15"
+        return int(value)
+    msg = f"{field} is missing" if value is None else f"{field} is not a whole number"
+    raise MalformedRecordError(msg)
+
+
+def _instant(value: object, field: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        msg = f"{field} is not a time"
+        raise MalformedRecordError(msg)
+    try:
+        return parse_time(value)
+    except (ValueError, OverflowError):
+        msg = f"{field} is not an RFC 3339 time"
+        raise MalformedRecordError(msg) from None

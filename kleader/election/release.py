@@ -1,0 +1,79 @@
+"""Ending: client-go's release, after nothing of the term is alive, and of one's own only."""
+
+from __future__ import annotations
+
+from math import inf
+
+from kleader.election import events as e
+from kleader.election.events import Failure, Kind, Observed
+from kleader.election.record import Record, fresh_time
+from kleader.election.state import Phase
+from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+
+DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
+
+
+def close(turn: Turn, *, release: bool) -> None:
+    """Nothing of ours runs. Give up what is, or may be, ours; not after a loss: it may be somebody else's."""
+    s, now = turn.s, turn.now.boot
+    leading = s.phase is Phase.LEADING
+    maybe_ours = s.doubt or isinstance(s.pending, e.Write) or (s.seen is not None and s.mine(s.seen))
+    if not release:
+        turn.over(released=False, why="asked not to")
+    elif leading or (s.phase is Phase.FOLLOWING and maybe_ours):
+        turn.unwatch()
+        s.phase, s.call_at, s.stumbles = Phase.RELEASING, now, 0
+        s.release_by = min(now + s.me.request_timeout, s.kill_at if leading else inf)
+        s.seen = s.seen if s.seen and s.mine(s.seen) else None
+        proceed(turn)
+    elif s.phase is Phase.FOLLOWING:
+        turn.over(released=False, why="the lock is not held")
+    elif s.phase is Phase.LOST:
+        turn.over(released=False, why="the term was lost")
+
+
+def proceed(turn: Turn) -> None:
+    """An empty holder, a duration of 1 s, the transitions kept, over exactly what was last seen to be ours."""
+    s, now = turn.s, turn.now.boot
+    if s.pending:
+        return
+    timeout = min(s.me.request_timeout, s.release_by - now)
+    if timeout <= 0:
+        turn.over(released=False, why=s.trouble or "the API server has not answered in time")
+    elif now < s.call_at:
+        return
+    elif s.seen is None:
+        turn.send(e.Get(s.serial, timeout))
+    else:
+        renewed = fresh_time(s.seen.record.renewed, turn.now.wall)
+        record = Record("", DURATION, renewed, renewed, s.seen.record.transitions)
+        s.parted = True
+        turn.send(e.Write(s.serial, timeout, s.seen, record, ""))
+
+
+def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
+    """Released; or the answer to what was under way when the end came."""
+    if write.record.holder:
+        turn.s.seen = seen
+    else:
+        turn.over(released=True)
+
+
+def failed(turn: Turn, _request: e.Get | e.Write, failure: Failure) -> None:
+    """It may have happened: read before writing again."""
+    turn.pause(failure)
+    if failure.kind is not Kind.THROTTLED:
+        turn.s.seen = None
+
+
+def got(turn: Turn, seen: Observed | None) -> None:
+    """Whether it is still ours to release."""
+    s = turn.s
+    if seen is None:
+        turn.over(released=True, why="the lock object is gone")
+    elif s.mine(seen):
+        s.seen = seen
+    elif s.parted and not seen.record.holder and not seen.fault:
+        turn.over(released=True)  # by the write whose answer was lost
+    else:
+        turn.over(released=False, why="the lock is no longer ours")

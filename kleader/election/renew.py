@@ -1,0 +1,85 @@
+"""Leading: client-go's renew, with its fast path, in a term that counts from before each request was sent."""
+
+from __future__ import annotations
+
+from kleader.election import events as e
+from kleader.election.duration import text
+from kleader.election.events import Failure, Kind, Observed
+from kleader.election.record import Record, fresh_time
+from kleader.election.state import Phase
+from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+
+
+def proceed(turn: Turn) -> None:
+    """Update what was last written; read it first only after a failure."""
+    s, now = turn.s, turn.now.boot
+    if now >= s.stop_at:
+        lose(turn, f"not renewed within the renew deadline of {text(s.me.timing.renew_deadline)}", kill_now=False)
+    elif s.pending or now < s.call_at:
+        return
+    elif s.seen:
+        _write(turn, s.seen)
+    else:
+        turn.send(e.Get(s.serial, min(s.me.request_timeout, s.stop_at - now)))
+
+
+def _write(turn: Turn, base: Observed | None) -> None:
+    s = turn.s
+    previous = base.record.renewed if base else max(s.sent or (), default=None)
+    renewed = fresh_time(previous, turn.now.wall)
+    record = Record(s.me.identity, s.me.timing.lease_duration, s.acquired or renewed, renewed, s.transitions)
+    if s.sent is not None:
+        s.sent |= {renewed}
+    timeout = min(s.me.request_timeout, s.stop_at - turn.now.boot)
+    turn.send(e.Write(s.serial, timeout, base, record, s.incarnation))
+
+
+def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
+    """Renewed."""
+    count(turn, seen)
+    turn.do(e.Extend(turn.s.stop_at, turn.s.kill_at))
+
+
+def count(turn: Turn, seen: Observed) -> None:
+    """Let the term count from before the request whose answer this is."""
+    s = turn.s
+    s.t0, s.call_at, s.stumbles = s.sent_at, s.sent_at + s.me.timing.retry_period, 0
+    s.seen, s.acquired, s.transitions = seen, seen.record.acquired or 0, seen.record.transitions
+    s.sent = frozenset({seen.record.renewed or 0})
+
+
+def failed(turn: Turn, _request: e.Get | e.Write, failure: Failure) -> None:
+    """It counts as not renewed, though it may have happened: read before writing again."""
+    turn.pause(failure)
+    if failure.kind is not Kind.THROTTLED:
+        turn.s.seen = None
+
+
+def got(turn: Turn, seen: Observed | None) -> None:
+    """After a renewal that failed: whether the lock is still this term's."""
+    s = turn.s
+    if seen is None:
+        if turn.now.boot < s.stop_at:
+            _write(turn, None)  # the leader is the first to recreate what was deleted
+    elif seen.fault:
+        lose(turn, f"the lock was overwritten: {seen.fault}", kill_now=True)
+    elif not s.mine(seen):
+        lose(turn, f"the lock is held by {_whom(seen, s.me.identity)}", kill_now=True)
+    elif s.sent is not None and seen.record.renewed not in s.sent:
+        lose(turn, "somebody else writes under this very identity and incarnation", kill_now=True)
+    else:
+        s.seen, s.acquired, s.transitions = seen, seen.record.acquired or s.acquired, seen.record.transitions
+
+
+def lose(turn: Turn, reason: str, *, kill_now: bool) -> None:
+    """End the term. Nothing is released: the lock runs out, or is somebody else's."""
+    turn.s.phase, turn.s.pending = Phase.LOST, None
+    turn.do(e.Lost(reason, kill_now))
+
+
+def _whom(seen: Observed, identity: str) -> str:
+    if not seen.record.holder:
+        return "nobody: it was cleared"
+    if seen.record.holder == identity:
+        return "another candidate under this same identity"
+    return seen.record.holder[:256]

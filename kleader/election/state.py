@@ -1,0 +1,138 @@
+"""What an election remembers, and when it wants to be woken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+
+from kleader.election.events import Get, GiveUp, Observed, Write
+from kleader.election.timing import Timing  # noqa: TC001 - dataclass field
+
+
+class Phase(Enum):
+    """Where a candidacy stands."""
+
+    FOLLOWING = "following"
+    LEADING = "leading"
+    LOST = "lost"  # the supervisor is emptying the tree
+    RELEASING = "releasing"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What does not change during a candidacy."""
+
+    identity: str
+    timing: Timing
+    request_timeout: float  # seconds; at most half the renew deadline
+    wait_until: float = inf  # give up acquiring then (boot clock)
+    one_try: bool = False  # --no-wait
+    live: bool = False  # --wait live: give up on the first renewal seen
+
+
+@dataclass(slots=True)
+class State:
+    """All that an election remembers; ``step`` never changes one that it was given, but returns the next.
+
+    Instants are seconds on the boot clock; inf: never.
+    """
+
+    me: Candidate
+    incarnation: str
+    phase: Phase = Phase.FOLLOWING
+
+    # the lock
+    known: bool = False  # it has been read
+    seen: Observed | None = None  # as last seen; None: not known, or known to be missing
+    seen_at: float = 0.0  # when its record last changed
+    spent: bool = False  # a conflict showed that what was seen is outdated
+    gone_wait: float = 0.0  # how long a missing lock is waited for before it is created
+    leader: str = ""  # whom Observe last told of
+    losses: int = 0  # races lost since one was won
+
+    # when to do what
+    read_at: float = 0.0  # read the lock, if no watch event comes first
+    turn_at: float = inf  # take it, if nothing changes
+    call_at: float = 0.0  # no request before; a leader's next renewal
+    release_by: float = inf  # no try to release after
+
+    # the watch
+    watching: bool = False
+    watched_at: float = 0.0  # when it began
+    denied: bool = False  # it is not allowed: poll
+
+    # the request under way
+    pending: Get | Write | None = None
+    serial: int = 0
+    sent_at: float = 0.0  # before it was sent
+    news: bool = False  # the watch has told something since
+    stumbles: int = 0  # failures in a row
+    trouble: str = ""  # why the last request failed
+
+    # the term
+    t0: float = 0.0  # sent_at of the last write that counted
+    sent: frozenset[int] | None = frozenset()  # renewTimes written since then, its own included; None: a predecessor's
+    acquired: int = 0
+    transitions: int = 0
+    doubt: bool = False  # an acquiring write without an answer may have happened
+    parted: bool = False  # a release was sent
+    verdict: GiveUp | None = None
+
+    @property
+    def stop_at(self) -> float:
+        """When the term is given up unless it is renewed."""
+        return self.me.timing.stop_at(self.t0)
+
+    @property
+    def kill_at(self) -> float:
+        """When the term's command is dead at the latest."""
+        return self.me.timing.kill_at(self.t0)
+
+    @property
+    def wake_at(self) -> float:
+        """When the next step is due even if nothing happens: after a step, always later than that step."""
+        match self.phase, self.pending:
+            case Phase.FOLLOWING, None:
+                due = self.read_at if self.spent else min(self.read_at, self.turn_at)
+                return min(max(due, self.call_at), self.me.wait_until)
+            case Phase.FOLLOWING, Get():
+                return self.me.wait_until
+            case Phase.LEADING, None:
+                return min(self.stop_at, self.call_at)
+            case Phase.LEADING, _:
+                return self.stop_at
+            case Phase.RELEASING, None:
+                return min(self.call_at, self.release_by)
+        return inf
+
+    def mine(self, seen: Observed) -> bool:
+        """Whether the lock shows this very candidacy as its holder: the identity alone could be another process."""
+        return seen.record.holder == self.me.identity and seen.incarnation == self.incarnation
+
+
+def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transitions: int) -> State:
+    """The state of an elector that replaces one that died in the middle of a term: read the lock, then renew at once.
+
+    The predecessor must have been killed and reaped; what it sent may still arrive. ``t0`` is that of its last renewal
+    that is known.
+    """
+    return State(
+        me,
+        incarnation,
+        phase=Phase.LEADING,
+        gone_wait=me.timing.lease_duration,
+        t0=t0,
+        sent=None,
+        acquired=acquired,
+        transitions=transitions,
+    )
+
+
+def resume_waiting(me: Candidate, incarnation: str) -> State:
+    """The state of an elector that replaces one that died while waiting.
+
+    Its predecessor may have seen the lock held, so a missing one is not free; and may have written to it.
+    """
+    return State(me, incarnation, gone_wait=me.timing.lease_duration, doubt=True)

@@ -1,0 +1,71 @@
+"""One step in the making: what acquire, renew and release have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kleader.election import events as e
+from kleader.election.events import Action, Failure, Instant, Kind
+from kleader.election.state import Phase, State
+from kleader.election.timing import JITTER
+
+
+@dataclass(slots=True)
+class Turn:
+    """The next state, the instant of the step, and what is to be done so far."""
+
+    s: State
+    now: Instant
+    actions: list[Action] = field(default_factory=list)
+
+    def do(self, action: Action) -> None:
+        """Ask for something."""
+        self.actions.append(action)
+
+    def send(self, request: e.Get | e.Write) -> None:
+        """Make a request. The instant of this step is before it is sent: a term may count from it."""
+        s = self.s
+        s.pending, s.serial, s.sent_at, s.news = request, request.serial + 1, self.now.boot, False
+        self.do(request)
+
+    def pause(self, failure: Failure) -> None:
+        """Leave the API server alone for as long as a failure calls for; a first one is tried again at once."""
+        s, luck, period = self.s, self.now.luck, self.s.me.timing.retry_period
+        lost_or_raced = failure.kind in (Kind.CONFLICT, Kind.MISSING, Kind.UNREACHABLE)
+        if failure.kind is Kind.THROTTLED:
+            asked = max(failure.retry_after, 1.0)
+            wait = asked * (1 + luck / 10) if s.phase is Phase.FOLLOWING else min(asked, period) * (1 - luck / 10)
+        elif s.stumbles == 0 and lost_or_raced:
+            wait = 0.0
+        elif failure.kind in (Kind.CONFLICT, Kind.MISSING) or s.phase is Phase.RELEASING:
+            wait = period / 10 * (1 + luck)
+        elif s.phase is Phase.LEADING:
+            wait = max(0.0, s.sent_at + period - self.now.boot)
+        else:
+            wait = self.poll_period()
+        s.call_at = self.now.boot + wait
+        s.stumbles += 1
+
+    def poll_period(self) -> float:
+        """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself."""
+        return self.s.me.timing.retry_period * (1 + self.now.luck * JITTER)
+
+    def observe_leader(self, holder: str) -> None:
+        """Tell who leads, once for each change."""
+        if holder != self.s.leader:
+            self.s.leader = holder
+            self.do(e.Observe(holder))
+
+    def unwatch(self) -> None:
+        """End the watch, if there is one."""
+        if self.s.watching:
+            self.s.watching = False
+            self.do(e.Unwatch())
+
+    def over(self, *, released: bool, why: str = "") -> None:
+        """End. What is still under way does not matter any more."""
+        s = self.s
+        self.unwatch()
+        if s.phase is not Phase.OVER:
+            self.do(s.verdict or e.Done(released, why))
+        s.phase, s.pending = Phase.OVER, None
