@@ -1,0 +1,119 @@
+"""Starts the lean processes: ``python -I -S boot.py ROLE …``. The only module that knows all rooms.
+
+They run without site-packages and without click: what a candidate carries while it waits for weeks is decided here.
+The elector alone gets the packages' path, from the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if _HERE not in sys.path:
+    sys.path.insert(0, _HERE)
+
+from kleader.link import plan as plans  # noqa: E402 - found by the line above
+from kleader.link.channel import Channel  # noqa: E402
+from kleader.log import Log  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kleader.link.plan import Plan
+
+FAILED = 125
+_PLAN, _LINK = 3, 4  # the elector's descriptors
+
+
+def interpreter() -> list[str]:
+    """This Python, isolated: no user site, no PYTHON* variables, nothing from the working directory."""
+    return [sys.executable, "-I", "-S", os.path.abspath(__file__)]
+
+
+def become_supervisor(plan: Plan) -> None:
+    """Replace this process by the supervisor; the pid stays. Does not return."""
+    from kleader import platform  # noqa: PLC0415
+
+    fd = platform.anonymous_file()
+    plans.save(plan, fd)
+    os.set_inheritable(fd, True)
+    where = plan.file if plan.lock == "file" else plan.name
+    os.execv(sys.executable, [*interpreter(), "supervise", str(fd), f"{plan.lock or 'alone'}/{where}", "--", *plan.command])
+
+
+def supervise(fd: int) -> int:
+    """The supervisor's whole life; returns the exit status."""
+    from kleader.supervisor import loop  # noqa: PLC0415
+    from kleader.supervisor.elector import Elector  # noqa: PLC0415
+
+    queue = loop.signals()
+    os.set_inheritable(fd, False)
+    plan = plans.load(fd)
+    log = _log(plan)
+    try:
+        elector = None
+        if plan.lock == "file":
+            from kleader.elector.start import Guards  # noqa: PLC0415
+
+            elector = Elector(Guards(plan, log), float("inf"))
+        elif plan.lock:
+            from kleader.elector.start import Electors  # noqa: PLC0415
+
+            command = [*interpreter(), "elect", str(_PLAN), str(_LINK)]
+            elector = Elector(Electors(fd, command), max(plan.renew_deadline / 2, 3.0))
+        return loop.Supervisor(plan, log, queue, elector).run()
+    except OSError as error:
+        log.error(error.strerror or str(error))
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - nobody sees a traceback; what runs dies with us
+        log.error(f"internal error: {type(error).__name__}: {error}; please report it")
+        return FAILED
+
+
+def elect(plan_fd: int, link_fd: int) -> None:
+    """The elector's whole life."""
+    import socket  # noqa: PLC0415
+
+    plan = plans.load(plan_fd)
+    os.close(plan_fd)
+    sys.path[:] = [_HERE, *plan.path]
+    from kleader.elector import lease  # noqa: PLC0415
+
+    channel = Channel(socket.socket(fileno=link_fd))
+    lease.main(plan, channel, _log(plan), lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
+
+
+def kubeconfig(options: str, path: list[str]) -> None:
+    """Print the access that a kubeconfig gives."""
+    import json  # noqa: PLC0415
+
+    from kleader import platform  # noqa: PLC0415
+
+    platform.default_signals()
+    sys.path[:] = [_HERE, *path]
+    from kleader.locks import kubeconfig as reader  # noqa: PLC0415
+
+    reader.main(json.loads(options))
+
+
+def _log(plan: Plan) -> Log:
+    name = plan.file if plan.lock == "file" else plan.name
+    namespace = "" if plan.lock == "file" else plan.namespace
+    return Log(plan.log_format, plan.verbosity, lock=plan.lock, namespace=namespace, name=name, identity=plan.identity)
+
+
+def main() -> None:
+    """Dispatch on the role."""
+    role, *rest = sys.argv[1:]
+    if role == "supervise":
+        status = supervise(int(rest[0]))
+        os._exit(status)  # nothing is buffered, and the interpreter's farewell would delay a handover
+    elif role == "elect":
+        elect(*map(int, rest))
+        os._exit(0)
+    else:
+        kubeconfig(rest[0], rest[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command line: parses, checks, explains; then becomes the supervisor."""

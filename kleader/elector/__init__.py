@@ -1,0 +1,1 @@
+"""The process beside the supervisor that holds the lock: everything that touches the network, and the second guard."""

@@ -1,0 +1,186 @@
+"""The file lock's guard: waits for the lock in flock(2), then stays, holds it, and is the second guard.
+
+It shares the open file and the socket with the supervisor, which forked it: what it locks is locked for both.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import time
+
+from kleader import platform
+from kleader.elector.orphans import Orphans
+from kleader.election.duration import text
+from kleader.link import messages as m
+from kleader.locks import file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
+    from kleader.link.channel import Channel
+    from kleader.link.plan import Plan
+    from kleader.log import Log
+
+NOT_ACQUIRED, FAILED = 124, 125
+_LOOK_EVERY = 1.0  # seconds between two looks at the lock file's path and at the tree
+_CLAIM_EVERY = 0.1
+
+
+class _TimeIsUp(Exception):  # noqa: N818
+    """--wait is over."""
+
+
+class Guard:
+    """One candidacy for the file lock, and the term that follows."""
+
+    def __init__(self, plan: Plan, channel: Channel, log: Log, fd: int, claim: socket.socket) -> None:
+        self._plan, self._channel, self._log, self._fd, self._claim = plan, channel, log, fd, claim
+        self._supervisor = os.getppid()
+
+    def run(self) -> None:
+        """Until the supervisor is content, or dead."""
+        assign = self._assignment()
+        if assign is None:
+            return
+        self._term = assign.term
+        supervisor = platform.process(self._supervisor)
+        if supervisor is None:
+            return
+        self._orphans = Orphans(supervisor, m.MARKER + assign.incarnation)
+        for pid, start in assign.started:
+            self._orphans.started(pid, start)
+        if not assign.leading and not self._acquire(assign):
+            return
+        self._serve()
+
+    def _assignment(self) -> m.Assign | None:
+        self._wait_for_word(None)
+        first = self._channel.receive()[:1]
+        return first[0] if first and isinstance(first[0], m.Assign) else None
+
+    # --- waiting
+
+    def _acquire(self, assign: m.Assign) -> bool:
+        """Take the lock and tell the supervisor. Dies with it meanwhile: there is nothing to guard yet."""
+        platform.die_with_parent(signal.SIGKILL)
+        if os.getppid() != self._supervisor:
+            return False
+        try:
+            if not self._take():
+                return False
+        except _TimeIsUp:
+            self._give_up()
+            return False
+        platform.die_with_parent(0)
+        if os.getppid() != self._supervisor:
+            return False
+        return self._begin(assign)
+
+    def _take(self) -> bool:
+        """False: the path names another file by now, and the supervisor has to open that one."""
+        plan = self._plan
+        if not file.take(self._fd, wait=False):
+            self._tell_holder()
+            if plan.wait == 0 or plan.live:  # the kernel's lock is held by the living
+                raise _TimeIsUp
+            self._set_alarm()
+            file.take(self._fd, wait=True)
+        self._set_alarm()
+        while file.in_place(self._fd, plan.file):
+            if file.claim(self._claim, plan.file):
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                return file.in_place(self._fd, plan.file)
+            self._log.repeated("the lock file was removed or replaced under a leader that still runs: waiting for its end")
+            if plan.wait == 0 or plan.live:
+                raise _TimeIsUp
+            time.sleep(_CLAIM_EVERY)
+        return False
+
+    def _set_alarm(self) -> None:
+        if self._plan.wait:
+            signal.signal(signal.SIGALRM, _ring)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+            signal.setitimer(signal.ITIMER_REAL, max(1e-6, self._plan.started + self._plan.wait - platform.clock()))
+
+    def _tell_holder(self) -> None:
+        holder = (file.read(self._fd) or {}).get("holderIdentity")
+        if isinstance(holder, str) and holder:
+            self._channel.send(m.Observe(self._term, holder))
+
+    def _give_up(self) -> None:
+        record = file.read(self._fd) or {}
+        acquired = record.get("acquireTime")
+        since = ""
+        if isinstance(acquired, int):
+            since = f" since {text(max(0, round(time.time() - acquired / 1e6)))}"
+        reason = f"held by {record.get('holderIdentity') or 'another process'}{since}; the lock is free when it has ended"
+        self._channel.send(m.Failed(self._term, reason, NOT_ACQUIRED))
+
+    def _begin(self, assign: m.Assign) -> bool:
+        """The token is on disk before anything is started on it."""
+        wall = time.time_ns() // 1000
+        token = file.next_token(self._fd, wall)
+        transitions = (file.read(self._fd) or {}).get("transitions")
+        count = transitions + 1 if isinstance(transitions, int) else 0
+        record = {
+            "holderIdentity": self._plan.identity,
+            "incarnation": assign.incarnation,
+            "acquireTime": wall,
+            "transitions": count,
+            "token": str(token),
+            "pid": self._supervisor,
+        }
+        try:
+            file.write(self._fd, record)
+        except OSError as error:
+            reason = f"cannot write the fencing token into {self._plan.file}: {error.strerror}"
+            self._channel.send(m.Failed(self._term, reason, FAILED))
+            return False
+        self._log.role = "leader"
+        self._channel.send(m.Lead(self._term, math.inf, math.inf, str(token), wall, count, self._plan.namespace))
+        return True
+
+    # --- leading
+
+    def _serve(self) -> None:
+        lost = False
+        while True:
+            self._wait_for_word(_LOOK_EVERY)
+            for message in self._channel.receive():
+                if message.term != self._term:
+                    continue
+                if isinstance(message, m.Started):
+                    self._orphans.started(message.pid, message.start)
+                elif isinstance(message, m.Empty):
+                    self._channel.send(m.Released(self._term, released=message.release, why="asked not to"))
+                    return
+                elif isinstance(message, m.Again):
+                    return  # the supervisor opens the file anew
+            if not self._channel.open:
+                self._deserted()
+                return
+            self._orphans.look()
+            if not lost and not file.in_place(self._fd, self._plan.file):
+                lost = True
+                reason = f"the lock file {self._plan.file} was removed or replaced"
+                self._channel.send(m.Lost(self._term, reason, kill_now=True))
+
+    def _deserted(self) -> None:
+        """The supervisor is dead. The lock is let go last, by ending."""
+        if self._orphans.any:
+            self._log.error("the supervisor is gone: killing what is left of the command")
+            while not self._orphans.sweep_until_none():
+                self._log.repeated("some of the command's processes will not die: the lock is kept")
+
+    def _wait_for_word(self, seconds: float | None) -> None:
+        poll = select.poll()
+        poll.register(self._channel.fd, select.POLLIN)
+        poll.poll(None if seconds is None else seconds * 1000)
+
+
+def _ring(_number: int, _frame: object) -> None:
+    raise _TimeIsUp

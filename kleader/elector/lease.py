@@ -1,0 +1,34 @@
+"""The elector of a lock that is kept at the Kubernetes API."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from kleader.elector.loop import Loop
+from kleader.locks.api import Api
+from kleader.locks.credentials import Credentials
+from kleader.locks.lease import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kleader.link.channel import Channel
+    from kleader.link.plan import Plan
+    from kleader.locks.base import Lock
+    from kleader.log import Log
+
+
+def main(plan: Plan, channel: Channel, log: Log, run_helper: Callable[[str], list[str]]) -> None:
+    """Run until the election is over; ends only by the link, whatever signals arrive."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    async def find_lock() -> Lock:
+        credentials = Credentials(plan.api, run_helper)
+        await credentials.refresh()
+        return Lease(Api(credentials), plan.namespace or credentials.namespace, plan.name, plan.labels)
+
+    asyncio.run(Loop(plan, channel, log, find_lock).run())

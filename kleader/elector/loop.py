@@ -1,0 +1,278 @@
+"""Turns actions of the election into calls on a lock, and answers into events. One asyncio loop, no state of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+import time
+from typing import TYPE_CHECKING
+
+from kleader import platform
+from kleader.election import events as e
+from kleader.election.duration import text
+from kleader.election.elector import Candidate, Phase, State, resume, step
+from kleader.election.timing import Timing
+from kleader.elector.orphans import Orphans
+from kleader.elector.watchdog import Watchdog
+from kleader.link import messages as m
+from kleader.locks.base import Lock, LockError, SetUpError, WatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kleader.link.channel import Channel
+    from kleader.link.plan import Plan
+    from kleader.log import Log
+
+FAILED = 125
+_PING = 1.0  # seconds
+
+
+class Loop:
+    """One elector, from its assignment to its end. ``find_lock`` may raise SetUpError."""
+
+    def __init__(self, plan: Plan, channel: Channel, log: Log, find_lock: Callable[[], Awaitable[Lock]]) -> None:
+        supervisor = platform.process(os.getppid())
+        self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
+        self._supervisor = supervisor
+        self._lock: Lock | None = None
+        self._term = 0
+        self._state: State | None = None
+        self._orphans: Orphans | None = None
+        self._watchdog: Watchdog | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._early: list[e.Event] = []  # what the supervisor said before the lock was found
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the election or the supervisor is over."""
+        loop = asyncio.get_running_loop()
+        self._timer = platform.Timer()
+        loop.add_reader(self._timer.fd, self._on_timer)
+        loop.add_reader(self._channel.fd, self._on_link)
+        ping = loop.create_task(self._ping())
+        await self._over.wait()
+        for task in (ping, *self._tasks):
+            task.cancel()
+
+    async def _begin(self, assign: m.Assign) -> None:
+        try:
+            self._lock = await self._find_lock()
+        except SetUpError as error:
+            self._say(m.Failed(self._term, str(error), FAILED))
+            self._over.set()
+            return
+        plan = self._plan
+        self._log.about(namespace=self._lock.namespace)
+        timing = Timing(
+            plan.lease_duration, plan.renew_deadline, plan.retry_period, plan.grace, plan.kill, plan.skew,
+        )  # fmt: skip
+        me = Candidate(
+            plan.identity,
+            timing,
+            min(plan.request_timeout, timing.request_timeout),
+            math.inf if plan.wait is None or plan.wait == 0 else plan.started + plan.wait,
+            plan.wait == 0,
+            plan.live,
+        )
+        if assign.leading:
+            self._state = resume(
+                me, assign.incarnation, assign.t0, acquired=assign.acquired, transitions=assign.transitions,
+            )  # fmt: skip
+        else:
+            self._state = State(me, assign.incarnation)
+        for event in (e.Woke(), *self._early):
+            self._feed(event)
+
+    # --- the election
+
+    def _feed(self, event: e.Event) -> None:
+        """One step, at this instant, and all that it asks for."""
+        if self._state is None:
+            self._early.append(event)
+            return
+        now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
+        self._state, actions = step(self._state, event, now)
+        for action in actions:
+            self._perform(action)
+        self._arm()
+
+    def _arm(self) -> None:
+        due = [self._state.wake_at] if self._state else []
+        if self._watchdog:
+            due.append(self._watchdog.due)
+        self._timer.arm(min(due, default=math.inf))
+
+    def _perform(self, action: e.Action) -> None:
+        if isinstance(action, (e.Get, e.Write)):
+            self._spawn(self._request(action))
+        elif isinstance(action, e.Watch):
+            self._stop_watching()
+            self._watching = self._spawn(self._watch(action.version))
+        elif isinstance(action, e.Unwatch):
+            self._stop_watching()
+        elif isinstance(action, e.Lead):
+            self._lead(action)
+        elif isinstance(action, e.Extend):
+            self._extend(action)
+        elif isinstance(action, e.Lost):
+            self._say(m.Lost(self._term, action.reason, action.kill_now))
+        elif isinstance(action, e.Observe):
+            self._say(m.Observe(self._term, action.leader))
+        elif isinstance(action, e.Report):
+            self._log.repeated(action.message)
+        elif isinstance(action, e.GiveUp):
+            self._say(m.Failed(self._term, action.reason, action.status))
+            self._over.set()
+        elif isinstance(action, e.Done):
+            self._say(m.Released(self._term, action.released, action.why))
+            self._over.set()
+
+    def _lead(self, lead: e.Lead) -> None:
+        self._log.role = "leader"
+        if self._watchdog:
+            self._watchdog.kill_at = lead.kill_at
+        namespace = self._lock.namespace if self._lock else ""
+        self._say(
+            m.Lead(self._term, lead.stop_at, lead.kill_at, lead.token, lead.acquired, lead.transitions, namespace),
+        )
+
+    def _extend(self, extend: e.Extend) -> None:
+        if self._watchdog:
+            self._watchdog.kill_at = max(self._watchdog.kill_at, extend.kill_at)
+        self._say(m.Extend(self._term, extend.stop_at, extend.kill_at))
+        self._log.debug("renewed")
+        if self._orphans:
+            self._orphans.look()
+
+    async def _request(self, request: e.Get | e.Write) -> None:
+        lock = self._lock
+        assert lock is not None  # noqa: S101 - there is no state before there is a lock
+        event: e.Event
+        try:
+            if isinstance(request, e.Get):
+                event = e.Got(request, await lock.get(request.timeout))
+            else:
+                event = e.Wrote(
+                    request,
+                    await lock.write(request.base, request.record, request.incarnation, request.timeout),
+                )
+        except LockError as error:
+            event = e.Failed(request, error.failure)
+        self._feed(event)
+
+    async def _watch(self, version: str) -> None:
+        lock, mine = self._lock, asyncio.current_task()
+        assert lock is not None  # noqa: S101
+        ended = e.WatchEnded("the watch ended")
+        try:
+            async for seen in lock.watch(version, self._plan.request_timeout):
+                if self._watching is mine:
+                    self._feed(e.Saw(seen))
+        except WatchError as error:
+            ended = error.ended
+        if self._watching is mine:
+            self._watching = None
+            self._feed(ended)
+
+    def _stop_watching(self) -> None:
+        watching, self._watching = self._watching, None
+        if watching and watching is not asyncio.current_task():
+            watching.cancel()
+
+    # --- the supervisor
+
+    def _on_link(self) -> None:
+        for message in self._channel.receive():
+            if self._watchdog:
+                self._watchdog.heard()
+            self._hear(message)
+        if not self._channel.open:
+            self._deserted()
+
+    def _hear(self, message: m.Message) -> None:
+        if isinstance(message, m.Assign):
+            self._assigned(message)
+        elif message.term != self._term:
+            return
+        elif isinstance(message, m.Started):
+            if self._orphans:
+                self._orphans.started(message.pid, message.start)
+        elif isinstance(message, m.Empty):
+            self._disarm()
+            self._feed(e.Emptied(message.release))
+        elif isinstance(message, m.Again):
+            self._disarm()
+            self._term += 1
+            self._log.role = "candidate"
+            self._guard(message.incarnation)
+            self._feed(e.Again(message.incarnation))
+
+    def _assigned(self, assign: m.Assign) -> None:
+        self._term = assign.term
+        self._guard(assign.incarnation)
+        for pid, start in assign.started:
+            if self._orphans:
+                self._orphans.started(pid, start)
+        if self._watchdog and assign.leading:
+            self._log.role = "leader"
+            plan = self._plan
+            self._watchdog.kill_at = assign.t0 + plan.lease_duration - plan.kill - plan.skew
+        self._spawn(self._begin(assign))
+
+    def _guard(self, incarnation: str) -> None:
+        if self._supervisor:
+            self._orphans = Orphans(self._supervisor, m.MARKER + incarnation)
+            self._watchdog = Watchdog(self._orphans, self._log, self._plan.kill)
+
+    def _disarm(self) -> None:
+        if self._watchdog:
+            self._watchdog.kill_at = math.inf
+
+    def _deserted(self) -> None:
+        """The supervisor is dead: what is left of its tree is killed; the lock is not released."""
+        if self._orphans and self._orphans.any:
+            self._log.error("the supervisor is gone: killing what is left of the command; the lock is not released")
+            if not self._orphans.sweep_until_none():
+                self._log.error("some of the command's processes would not die")
+        os._exit(FAILED)
+
+    def _on_timer(self) -> None:
+        self._timer.drain()
+        if self._watchdog:
+            self._watchdog.ring()
+        self._feed(e.Woke())
+
+    async def _ping(self) -> None:
+        """While leading: a sign of life for the supervisor, and a look at its own."""
+        while True:
+            await asyncio.sleep(_PING)
+            if self._state and self._state.phase is Phase.LEADING and self._watchdog:
+                self._say(m.Ping(self._term))
+                silence = platform.clock() - self._watchdog.heard_at
+                if silence > self._plan.renew_deadline:
+                    reason = f"the supervisor has not answered for {text(round(silence))}"
+                    self._feed(e.Deserted(reason))
+
+    def _say(self, message: m.Message) -> None:
+        """A fact that finds no room is lost: the supervisor is stopped then, and the deadlines see to it."""
+        self._channel.send(message)
+
+    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self._safely(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _safely(self, work: Awaitable[None]) -> None:
+        """A bug here must end this process, which is replaced, rather than leave it half alive."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001
+            self._log.error(f"the elector failed: {type(error).__name__}: {error}")
+            os._exit(FAILED)

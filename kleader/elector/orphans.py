@@ -1,0 +1,86 @@
+"""The command's processes as they are known outside the supervisor, to be killed should it die or sleep."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from kleader import platform
+from kleader.platform import Process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PATIENCE = 60.0  # seconds spent on processes that will not die
+
+
+class Orphans:
+    """What was seen below the supervisor while it lived, and what carries the term's marker in its environment."""
+
+    def __init__(self, supervisor: Process, marker: str) -> None:
+        self.supervisor = supervisor
+        self._marker = marker
+        self._known: dict[int, int] = {}  # pid to start time
+        self.any = False  # whether a command was ever started
+
+    def started(self, pid: int, start: int) -> None:
+        """The command itself."""
+        self.any = True
+        self._known[pid] = start
+
+    def look(self) -> None:
+        """Remember who is below the supervisor now, forget who is gone."""
+        if self.any:
+            seen = platform.below(self.supervisor.pid, but=os.getpid())
+            self._known = {pid: start for pid, start in self._known.items() if _alive(pid, start)}
+            self._known |= {each.pid: each.start for each in seen}
+
+    def supervisor_lives(self) -> bool:
+        """Whether the very process that started us is there, and not a zombie."""
+        now = platform.process(self.supervisor.pid)
+        return now is not None and now.start == self.supervisor.start and not now.dead
+
+    def sweep(self) -> int:
+        """SIGKILL once for all that can be found; how many are still there. Best effort once the supervisor is dead."""
+        table = platform.processes()
+        targets = {pid: table[pid] for pid, start in self._known.items() if pid in table and table[pid].start == start}
+        roots: Iterable[int] = [*targets]
+        if self.supervisor_lives():
+            roots = [*targets, self.supervisor.pid]
+        own = frozenset({os.getpid(), self.supervisor.pid})
+        for root in roots:
+            targets |= {each.pid: each for each in platform.descendants(table, root, but=own)}
+        for pid, each in table.items():
+            if pid not in targets and pid not in own and platform.environment_has(pid, self._marker):
+                targets[pid] = each
+        self._known |= {pid: each.start for pid, each in targets.items()}
+        left = 0
+        for each in targets.values():
+            if not each.dead:
+                left += 1
+                _kill(each)
+        return left
+
+    def sweep_until_none(self) -> bool:
+        """For a supervisor that is dead: until nothing is found twice in a row. False if something will not die."""
+        give_up = time.monotonic() + _PATIENCE
+        quiet = 0
+        while quiet < 2:  # noqa: PLR2004 - what forked during the first look is met by the second
+            quiet = 0 if self.sweep() else quiet + 1
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(0.01)
+        return True
+
+
+def _alive(pid: int, start: int) -> bool:
+    now = platform.process(pid)
+    return now is not None and now.start == start and not now.dead
+
+
+def _kill(target: Process) -> None:
+    try:
+        platform.kill(target)
+    except PermissionError:
+        return

@@ -1,0 +1,126 @@
+"""How the supervisor gets its elector, or its guard: a process at the other end of a link."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from kleader import platform
+from kleader.link.channel import Channel
+from kleader.locks import file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kleader.link.plan import Plan
+    from kleader.log import Log
+
+
+class Electors:
+    """Processes of their own Python, for locks at the API. ``command`` reads the plan from descriptor 3, the link from 4."""
+
+    inherited: tuple[int, ...] = ()
+    hears_while_waiting = True
+
+    def __init__(self, plan_fd: int, command: list[str]) -> None:
+        self._plan_fd, self._command = plan_fd, command
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
+        """Fork and exec one. OSError where there is no room for it."""
+        ours, theirs = platform.link_pair()
+        pid = _fork(ours, theirs)
+        if pid == 0:
+            try:
+                _move((self._plan_fd, theirs.fileno()), first=3)
+                os.execv(self._command[0], self._command)  # noqa: S606
+            finally:
+                os._exit(125)
+        theirs.close()
+        return pid, Channel(ours)
+
+
+class Guards:
+    """Forks of the supervisor itself, for the file lock: tiny, and on the same open file."""
+
+    hears_while_waiting = False
+
+    def __init__(self, plan: Plan, log: Log) -> None:
+        self._plan, self._log = plan, log
+        self._default = plan.file == file_default(plan)
+        self._fd = -1
+        self._claim: socket.socket | None = None
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """The command inherits the lock: while it or a descendant keeps the descriptor, nobody else can have it."""
+        return (self._fd,)
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:
+        """Fork one. For a new candidacy the file is opened anew: what an earlier guard may have locked is let go."""
+        if not leading:
+            self._open()
+        claim = self._claim
+        assert claim is not None  # noqa: S101 - opened for the candidacy that led here
+        ours, theirs = platform.link_pair()
+        pid = _fork(ours, theirs)
+        if pid == 0:
+            try:
+                _close_all_but({2, theirs.fileno(), self._fd, claim.fileno(), *self._log.descriptors})
+                from kleader.elector.guard import Guard  # noqa: PLC0415
+
+                Guard(self._plan, Channel(theirs), self._log, self._fd, claim).run()
+            except BaseException as error:  # noqa: BLE001 - nobody sees a traceback; the supervisor starts another
+                self._log.error(f"the guard failed: {type(error).__name__}: {error}")
+            finally:
+                os._exit(0)
+        theirs.close()
+        return pid, Channel(ours)
+
+    def _open(self) -> None:
+        if self._claim:
+            self._claim.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._fd = file.open_lock(self._plan.file, make_directory=self._default)
+        self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def file_default(plan: Plan) -> str:
+    """Where this plan's lock file would be if no path had been given; "" where there is no such place."""
+    try:
+        return file.default_path(plan.namespace, plan.name)
+    except file.LockFileError:
+        return ""
+
+
+def _fork(ours: socket.socket, theirs: socket.socket) -> int:
+    """Fork into a session of its own, away from the terminal's signals."""
+    try:
+        pid = os.fork()
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
+    if pid == 0:
+        os.setsid()
+    return pid
+
+
+def _move(fds: tuple[int, ...], first: int) -> None:
+    """Let exactly these descriptors and stderr be inherited, numbered from ``first``."""
+    high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
+    for i, fd in enumerate(high):
+        os.dup2(fd, first + i, inheritable=True)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    _close_all_but({0, 1, 2, *range(first, first + len(fds))})
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/dev/fd"):
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:  # the directory's own
+                continue

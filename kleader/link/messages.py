@@ -1,0 +1,167 @@
+"""Facts, never commands that need an answer to stay safe: if one is lost or late, the deadline passes and the tree dies.
+
+Each message is one JSON object with a ``type`` and a ``term``; instants are seconds on the boot clock. A term is one
+candidacy: messages of another term than the reader's are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NamedTuple
+
+MARKER = "KLEADER_TERM_"  # begins a variable of the command's environment; the incarnation ends it
+
+# --- to the elector (or the file lock's guard)
+
+
+class Assign(NamedTuple):
+    """First of all: the candidacy. ``leading``: take over in the middle of a term from an elector that died."""
+
+    term: int
+    incarnation: str
+    leading: bool
+    t0: float
+    token: str
+    acquired: int
+    transitions: int
+    started: list[list[int]]  # pid and start time of the command, if it runs
+
+
+class Started(NamedTuple):
+    """The command is forked, and not yet let through to exec."""
+
+    term: int
+    pid: int
+    start: int
+
+
+class Alive(NamedTuple):
+    """The supervisor is awake, and has acted on everything that it was told before."""
+
+    term: int
+
+
+class Stopping(NamedTuple):
+    """The command is winding down: keep renewing."""
+
+    term: int
+
+
+class Empty(NamedTuple):
+    """The tree is proven empty. Release if asked to, then end."""
+
+    term: int
+    release: bool
+
+
+class Again(NamedTuple):
+    """The tree is proven empty; a new candidacy begins, with a new incarnation."""
+
+    term: int
+    incarnation: str
+
+
+# --- from the elector
+
+
+class Lead(NamedTuple):
+    """The lock is held: start the command. Without deadlines (the file lock) both are infinite, sent as null."""
+
+    term: int
+    stop_at: float
+    kill_at: float
+    token: str
+    acquired: int
+    transitions: int
+    namespace: str
+
+
+class Extend(NamedTuple):
+    """The lock was renewed."""
+
+    term: int
+    stop_at: float
+    kill_at: float
+
+
+class Lost(NamedTuple):
+    """Stop now, do not wait for stop_at. With ``kill_now`` somebody else may lead already: no grace."""
+
+    term: int
+    reason: str
+    kill_now: bool
+
+
+class Observe(NamedTuple):
+    """Somebody leads."""
+
+    term: int
+    leader: str
+
+
+class Ping(NamedTuple):
+    """The elector is awake, whatever the API does."""
+
+    term: int
+
+
+class Failed(NamedTuple):
+    """Cannot go on: a sentence for a person, and the exit status."""
+
+    term: int
+    reason: str
+    status: int
+
+
+class Released(NamedTuple):
+    """The end: whether the lock was given up, and why not otherwise."""
+
+    term: int
+    released: bool
+    why: str
+
+
+Message = (
+    Assign | Started | Alive | Stopping | Empty | Again | Lead | Extend | Lost | Observe | Ping | Failed | Released
+)
+_TYPES: dict[str, type[Message]] = {
+    kind.__name__.lower(): kind
+    for kind in (Assign, Started, Alive, Stopping, Empty, Again, Lead, Extend, Lost, Observe, Ping, Failed, Released)
+}
+_CHECKS = {
+    "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "bool": lambda value: isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value),
+    "list[list[int]]": lambda value: isinstance(value, list)
+    and all(isinstance(row, list) and len(row) == 2 and all(isinstance(n, int) for n in row) for row in value),  # noqa: PLR2004
+}
+_FIELDS = {
+    kind: {name: getattr(hint, "__forward_arg__", hint) for name, hint in kind.__annotations__.items()}
+    for kind in _TYPES.values()
+}
+
+
+def encode(message: Message) -> bytes:
+    """One line of JSON; infinity becomes null."""
+    fields = {name: None if value == math.inf else value for name, value in message._asdict().items()}
+    return json.dumps({"type": type(message).__name__.lower(), **fields}, allow_nan=False).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message | None:
+    """The message, or None where the bytes are none: a fact that cannot be read is one that was lost."""
+    try:
+        fields = json.loads(line)
+        kind = _TYPES[fields.pop("type")]
+        wanted = _FIELDS[kind]
+        if fields.keys() != wanted.keys():
+            return None
+        for name, value in fields.items():
+            if value is None and wanted[name] == "float":
+                fields[name] = math.inf
+            elif not _CHECKS[wanted[name]](value):
+                return None
+        return kind(**fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

@@ -1,0 +1,63 @@
+"""The checked options of one ``kleader run``: made by the command line, read by the supervisor and the elector."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+READ = 1 << 16
+
+
+class Plan(NamedTuple):
+    """Everything is decided here already: whoever reads it does not check again. Durations in seconds."""
+
+    command: list[str]
+    path: list[str]  # sys.path of the command line, for whoever needs its packages
+    started: float  # boot clock, when kleader was started
+    # the lock
+    lock: str  # lease, file, or "" without election
+    namespace: str  # "" : the elector finds out
+    name: str
+    file: str  # the file lock's path
+    identity: str
+    labels: dict[str, str]
+    api: dict[str, str]  # kubeconfig, context, cluster, user, server, as
+    # timing
+    lease_duration: int
+    renew_deadline: float
+    retry_period: float
+    grace: float
+    kill: float
+    skew: float
+    request_timeout: float
+    wait: float | None
+    live: bool
+    # the command
+    on_loss: str  # exit or wait
+    loss_exit_code: int
+    restart: str  # no, on-failure or always
+    until_empty: bool
+    release: bool
+    stop_signal: int  # 0: the one that was received, or TERM
+    stop_group: bool
+    stop_timeout: float
+    # logs
+    log_format: str
+    verbosity: int
+
+
+def save(plan: Plan, fd: int) -> None:
+    """Write the plan into an open file, from its start."""
+    data = json.dumps(plan._asdict(), ensure_ascii=True).encode()
+    offset = 0
+    while offset < len(data):
+        offset += os.pwrite(fd, data[offset:], offset)
+
+
+def load(fd: int) -> Plan:
+    """Read it back, without moving the file's offset, which all who hold the file share."""
+    data = b""
+    while piece := os.pread(fd, READ, len(data)):
+        data += piece
+    return Plan(**json.loads(data))

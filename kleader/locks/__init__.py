@@ -1,0 +1,1 @@
+"""Keep the leader election record: one kind of object each."""

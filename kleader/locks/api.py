@@ -1,0 +1,226 @@
+"""The road to the Kubernetes API: bounded calls, no hidden retries, statuses turned into what they mean for a lock."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import h11
+
+from kleader.election.duration import text
+from kleader.election.events import Kind
+from kleader.locks.base import LockError, SetUpError, WatchError
+from kleader.locks.http import Answer, Connection
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from kleader.locks.credentials import Credentials
+
+_HANDSHAKE = 5.0  # seconds for a connection that nobody waits for
+SILENCE = 300.0  # seconds without a byte, bookmarks included, after which a watch is taken for dead
+_BROKEN = (OSError, h11.ProtocolError, EOFError)  # ssl.SSLError and ConnectionError are OSErrors
+_GONE, _CREATED = 410, 201
+_OK, _BAD_REQUEST, _SERVER_ERROR = 200, 400, 500
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _THROTTLED = 401, 403, 404, 409, 422, 429
+
+
+class Api:
+    """Two connections to one API server: one for calls, one for the watch."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.credentials = credentials
+        self._calls: Connection | None = None
+        self._opening = asyncio.Lock()
+        self._warmer: asyncio.Task[None] | None = None
+
+    async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        """The object that a 200 or 201 carries; everything else is a LockError. ``timeout`` bounds the whole call."""
+        try:
+            answer = await asyncio.wait_for(self._call(method, target, body), timeout)
+        except asyncio.TimeoutError:
+            self._drop()
+            raise LockError(Kind.UNREACHABLE, f"{self._where()} did not answer within {text(timeout)}") from None
+        except _BROKEN as error:
+            self._drop()
+            raise LockError(Kind.UNREACHABLE, self._sentence(error)) from None
+        except SetUpError as error:
+            raise LockError(Kind.DENIED, str(error)) from None
+        return self._judge(answer)
+
+    async def watch(self, target: str, timeout: float) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Type and object of each watch event; a WatchError ends it. ``timeout`` bounds its beginning."""
+        connection: Connection | None = None
+        try:
+            connection, status, refusal = await asyncio.wait_for(self._watch(target), timeout)
+            if status != _OK:
+                raise self._refused(status, refusal)
+            async for line in connection.lines(SILENCE):
+                yield self._event(line)
+        except asyncio.TimeoutError:
+            msg = f"the watch at {self._where()} is silent"
+            raise WatchError(msg) from None
+        except _BROKEN as error:
+            raise WatchError(self._sentence(error)) from None
+        except SetUpError as error:
+            raise WatchError(str(error)) from None
+        finally:
+            if connection:
+                connection.close()
+
+    def keep_warm(self) -> None:
+        """Have a connection ready for the next call: the server closes idle ones, and a handshake would delay a takeover."""
+        if not self._warmer:
+            self._warmer = asyncio.get_running_loop().create_task(self._warm())
+
+    def cool(self) -> None:
+        """Calls come often enough by themselves."""
+        if self._warmer:
+            self._warmer.cancel()
+            self._warmer = None
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        self.cool()
+        self._drop()
+
+    async def _call(self, method: str, target: str, body: dict[str, Any] | None) -> Answer:
+        connection = await self._ready()
+        headers = {**self.credentials.headers(), "Accept": "application/json"}
+        data = b""
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body, separators=(",", ":")).encode()
+        return await connection.call(method, target, headers, data)
+
+    async def _ready(self) -> Connection:
+        async with self._opening:
+            endpoint = await self.credentials.refresh()
+            if self._calls is None or not self._calls.usable:
+                self._drop()
+                self._calls = await Connection.open(endpoint)
+            return self._calls
+
+    async def _watch(self, target: str) -> tuple[Connection, int, bytes]:
+        connection = await Connection.open(await self.credentials.refresh())
+        try:
+            status = await connection.begin(target, {**self.credentials.headers(), "Accept": "application/json"})
+            return connection, status, b"" if status == _OK else await connection.rest()
+        except BaseException:
+            connection.close()
+            raise
+
+    async def _warm(self) -> None:
+        pause = 1.0
+        while True:
+            try:
+                connection = await asyncio.wait_for(self._ready(), _HANDSHAKE)
+                await connection.closed.wait()
+                pause = 1.0
+            except (asyncio.TimeoutError, SetUpError, *_BROKEN):
+                pause = min(60.0, pause * 2)
+            await asyncio.sleep(pause)
+
+    def _drop(self) -> None:
+        if self._calls:
+            self._calls.close()
+            self._calls = None
+
+    # --- what answers mean
+
+    def _judge(self, answer: Answer) -> dict[str, Any]:
+        status = answer.status
+        found = _object(answer.body)
+        if status in {_OK, _CREATED}:
+            if found is None:
+                raise LockError(Kind.UNREACHABLE, f"{self._where()} answered something that is no JSON object")
+            return found
+        said = _message(found, status)
+        if status == _NOT_FOUND:
+            raise _not_found(found, said)
+        if status == _CONFLICT or (status == _INVALID and _exists(found)):
+            raise LockError(Kind.CONFLICT, said)
+        if status == _UNAUTHORIZED:
+            self.credentials.refuse()
+            msg = f"{self._where()} does not accept our credentials ({said}): check the kubeconfig or the service account"
+            raise LockError(Kind.DENIED, msg)
+        if status == _FORBIDDEN:
+            raise _forbidden(found, said)
+        if status == _THROTTLED:
+            raise LockError(Kind.THROTTLED, f"{self._where()} is too busy: {said}", _seconds(answer.headers.get("retry-after")))
+        if _BAD_REQUEST <= status < _SERVER_ERROR:
+            raise LockError(Kind.REFUSED, f"{self._where()} refuses the request: {said}")
+        raise LockError(Kind.UNREACHABLE, f"{self._where()} answered {status}: {said}")
+
+    def _refused(self, status: int, body: bytes) -> WatchError:
+        said = _message(_object(body), status)
+        if status == _UNAUTHORIZED:
+            self.credentials.refuse()
+        return WatchError(f"the watch was refused ({said})", denied=status == _FORBIDDEN, stale=status == _GONE)
+
+    def _event(self, line: bytes) -> tuple[str, dict[str, Any]]:
+        event = _object(line) or {}
+        kind, found = event.get("type"), event.get("object")
+        if not isinstance(kind, str) or not isinstance(found, dict):
+            msg = f"{self._where()} sent something that is no watch event"
+            raise WatchError(msg)
+        if kind == "ERROR":
+            raise WatchError(_message(found, 0), stale=found.get("code") == _GONE)
+        return kind, found
+
+    def _where(self) -> str:
+        return f"the API server {self.credentials.server}".rstrip()
+
+    def _sentence(self, error: Exception) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {self._where()} is not accepted: {error.verify_message};"
+                " renew it, or correct certificate-authority in the kubeconfig"
+            )
+        detail = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return f"cannot reach {self._where()}: {detail}"
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _message(found: dict[str, Any] | None, status: int) -> str:
+    """The sentence in a Status object, cut to a line; else the number."""
+    said = (found or {}).get("message")
+    return " ".join(said.split())[:300] if isinstance(said, str) and said else f"status {status}"
+
+
+def _causes(found: dict[str, Any] | None) -> list[dict[str, Any]]:
+    details = (found or {}).get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return [each for each in causes if isinstance(each, dict)] if isinstance(causes, list) else []
+
+
+def _not_found(found: dict[str, Any] | None, said: str) -> LockError:
+    details = (found or {}).get("details")
+    if isinstance(details, dict) and details.get("kind") == "namespaces":
+        name = details.get("name")
+        return LockError(Kind.REFUSED, f"the namespace {name} does not exist: kubectl create namespace {name}, or give -n")
+    return LockError(Kind.MISSING, said)
+
+
+def _exists(found: dict[str, Any] | None) -> bool:
+    """A create by PUT that met an object: Leases cannot be overwritten without naming a version."""
+    return any(each.get("field") == "metadata.resourceVersion" for each in _causes(found))
+
+
+def _forbidden(found: dict[str, Any] | None, said: str) -> LockError:
+    if any(each.get("reason") == "NamespaceTerminating" for each in _causes(found)):
+        return LockError(Kind.REFUSED, f"the namespace is being deleted: {said}")
+    return LockError(Kind.DENIED, f"{said}: grant it in a Role, and bind that to this user or service account")
+
+
+def _seconds(retry_after: str | None) -> float:
+    return float(retry_after) if retry_after and retry_after.isdecimal() else 1.0

@@ -1,0 +1,212 @@
+"""Where the API server is and who we are there: in a Pod from its service account, else from a kubeconfig.
+
+The service account's files are read here, anew for every request, since the kubelet rotates them. Kubeconfigs with
+their exec plugins, certificates and providers are left to the ``kubernetes`` package, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import ssl
+import time
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+from kleader import platform
+from kleader.locks.base import SetUpError
+from kleader.locks.http import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/"
+_HELPER_TIMEOUT = 60.0  # seconds; an exec plugin may ask a cloud
+_RENEW_EARLY = 0.8  # of a credential's life
+_NO_CLUSTER = (
+    "no Kubernetes cluster is configured: give --kubeconfig or set KUBECONFIG,"
+    " run it in a Pod with a service account, or use --lock file on one machine"
+)
+
+
+class Credentials:
+    """The endpoint and the headers of requests, kept fresh. ``run_helper`` starts the kubeconfig reader."""
+
+    def __init__(self, options: Mapping[str, str], run_helper: Callable[[str], list[str]]) -> None:
+        self._options = dict(options)
+        self._command = run_helper
+        self._access: dict[str, Any] = {}
+        self._in_cluster = False
+        self._stale = True
+        self._fresh_until = 0.0
+        self._endpoint: Endpoint | None = None
+
+    @property
+    def namespace(self) -> str:
+        """client-go's order after the option: POD_NAMESPACE, the service account's file, the context, ``default``."""
+        named = os.environ.get("POD_NAMESPACE", "")
+        return named or _read(_ACCOUNT + "namespace") or self._access.get("namespace") or "default"
+
+    @property
+    def server(self) -> str:
+        """For people."""
+        return str(self._access.get("server", ""))
+
+    def refuse(self) -> None:
+        """The server said 401: read everything anew before the next request."""
+        self._stale = True
+
+    async def refresh(self) -> Endpoint:
+        """The endpoint to connect to, after reading what is out of date. SetUpError: there is none."""
+        if self._stale or time.time() >= self._fresh_until or self._endpoint is None:
+            access = await self._find()
+            if access != self._access or self._endpoint is None:
+                self._access = access
+                self._endpoint = _endpoint(access)
+            self._stale = False
+            expires = access.get("expires")
+            self._fresh_until = float("inf") if not expires else time.time() + (expires - time.time()) * _RENEW_EARLY
+        return self._endpoint
+
+    def headers(self) -> dict[str, str]:
+        """Of every request: who we are, for whom, and what we are."""
+        access = self._access
+        authorization = access.get("authorization", "")
+        if self._in_cluster:
+            authorization = f"Bearer {_read(_ACCOUNT + 'token')}"
+        found = {"Host": urllib.parse.urlsplit(self.server).netloc.rpartition("@")[2], "User-Agent": "kleader"}
+        if authorization:
+            found["Authorization"] = authorization
+        if impersonate := self._options.get("as") or access.get("impersonate"):
+            found["Impersonate-User"] = impersonate
+        return found
+
+    async def _find(self) -> dict[str, Any]:
+        options = self._options
+        explicit = options.get("kubeconfig") or os.environ.get("KUBECONFIG", "")
+        host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+        chosen = any(options.get(key) for key in ("kubeconfig", "context", "cluster", "user"))
+        default = os.path.expanduser("~/.kube/config")
+        if host and os.path.exists(_ACCOUNT + "token") and not chosen and not explicit:
+            self._in_cluster = True
+            port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+            access = {"server": f"https://{_bracketed(host)}:{port}", "ca": _read(_ACCOUNT + "ca.crt")}
+        elif explicit or os.path.exists(default) or chosen:
+            access = await self._ask_helper({**options, "kubeconfig": explicit or default})
+        elif options.get("server"):
+            access = {}
+        else:
+            raise SetUpError(_NO_CLUSTER)
+        if options.get("server"):
+            access["server"] = options["server"]
+        return access
+
+    async def _ask_helper(self, options: dict[str, str]) -> dict[str, Any]:
+        helper = await asyncio.create_subprocess_exec(
+            *self._command(json.dumps(options)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            output, _ = await asyncio.wait_for(helper.communicate(), _HELPER_TIMEOUT)
+            access = json.loads(output)
+        except asyncio.TimeoutError:
+            helper.kill()
+            msg = f"reading the kubeconfig {options['kubeconfig']} took longer than {_HELPER_TIMEOUT:.0f}s"
+            raise SetUpError(msg) from None
+        except ValueError:
+            msg = f"cannot read the kubeconfig {options['kubeconfig']}"
+            raise SetUpError(msg) from None
+        if error := access.get("error"):
+            raise SetUpError(error)
+        return dict(access)
+
+
+def _endpoint(access: dict[str, Any]) -> Endpoint:
+    url = urllib.parse.urlsplit(access["server"] if "//" in access["server"] else f"https://{access['server']}")
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        host = url.hostname or ""
+    except ValueError as error:
+        msg = f"the API server's address {access['server']!r} is none: {error}"
+        raise SetUpError(msg) from None
+    if url.scheme not in {"http", "https"} or not host:
+        msg = f"the API server's address {access['server']!r} is none: write it as https://HOST:PORT"
+        raise SetUpError(msg)
+    tls = _tls(access) if url.scheme == "https" else None
+    return Endpoint(host, port, tls, access.get("server_name") or host, _proxy(access, url.scheme, host))
+
+
+def _tls(access: dict[str, Any]) -> ssl.SSLContext:
+    try:
+        tls = ssl.create_default_context(cadata=access.get("ca") or None)
+        tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # from Python 3.13 on; client-go takes such certificates too
+        if access.get("insecure"):
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
+        if access.get("cert"):
+            fd = platform.anonymous_file()  # OpenSSL wants a file, and keys have no business on a disk
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(f"{access['cert']}\n{access.get('key', '')}\n")
+                file.flush()
+                tls.load_cert_chain(f"/dev/fd/{fd}")
+    except (ssl.SSLError, ValueError) as error:
+        msg = f"the certificates for {access['server']} cannot be used: {error}"
+        raise SetUpError(msg) from None
+    return tls
+
+
+def _proxy(access: dict[str, Any], scheme: str, host: str) -> tuple[str, int, str] | None:
+    """The cluster's proxy-url, else HTTPS_PROXY and NO_PROXY much as Go's ProxyFromEnvironment has them.
+
+    Not urllib.request's, which would cost a waiting candidate 3 MB.
+    """
+    name = f"{scheme}_proxy"
+    text = access.get("proxy") or ("" if _direct(host) else os.environ.get(name.upper()) or os.environ.get(name, ""))
+    if not text:
+        return None
+    url = urllib.parse.urlsplit(text if "//" in text else f"http://{text}")
+    if url.scheme != "http" or not url.hostname:
+        msg = f"the proxy {text!r} cannot be used: only http:// proxies are supported"
+        raise SetUpError(msg)
+    authorization = ""
+    if url.username:
+        import base64  # noqa: PLC0415
+
+        pair = f"{urllib.parse.unquote(url.username)}:{urllib.parse.unquote(url.password or '')}"
+        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
+    return url.hostname, url.port or 80, authorization
+
+
+def _direct(host: str) -> bool:
+    """Whether NO_PROXY exempts the host: loopback always, else by name, domain, address or network."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    if host == "localhost" or (address and address.is_loopback):
+        return True
+    for entry in (os.environ.get("NO_PROXY") or os.environ.get("no_proxy", "")).split(","):
+        rule = entry.strip().lower().lstrip("*")
+        if entry.strip() == "*" or (rule and (host.lower() == rule.lstrip(".") or host.lower().endswith("." + rule.lstrip(".")))):
+            return True
+        try:
+            if address and address in ipaddress.ip_network(rule, strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,136 @@
+"""The lock in a file on this machine: flock(2), and the kernel decides.
+
+It is free once no process holds the open file. It is never unlocked (any process that inherited it would free it for
+all), never unlinked and never replaced by rename. Somebody else may do that: then path and lock part, and a newcomer
+would lock another file. So a leader also holds an abstract UNIX socket (unix(7)) named after the directory and the
+name, which needs no file and is freed by the kernel like the lock. It reaches as far as the network namespace.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import stat
+import sys
+
+from kleader import platform
+
+_REFUSED = ("nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs", "gfs", "ocfs")
+_MOST = 1 << 16  # bytes of a record
+MAGIC = "kleader"
+
+
+class LockFileError(OSError):
+    """A lock file that cannot serve; ``strerror`` is one line with the mend."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, message)
+
+
+def default_path(namespace: str, name: str) -> str:
+    """/run/kleader/NAMESPACE.NAME.lock for root, under $XDG_RUNTIME_DIR for others. LockFileError where there is none."""
+    if os.geteuid() == 0:
+        return f"/run/kleader/{namespace}.{name}.lock"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if not runtime:
+        msg = "XDG_RUNTIME_DIR is not set, so there is no place of yours for the lock file: give --lock file:PATH"
+        raise LockFileError(msg)
+    return f"{runtime}/kleader/{namespace}.{name}.lock"
+
+
+def open_lock(path: str, *, make_directory: bool) -> int:
+    """A descriptor of the lock file, made if missing. LockFileError says what is wrong with the place or the file."""
+    try:
+        if make_directory:
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        msg = f"cannot open the lock file {path}: {error.strerror}: give --lock file:PATH in a directory that you can write to"
+        raise LockFileError(msg) from None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            msg = f"{path} is not a regular file: give another --lock file:PATH"
+            raise LockFileError(msg)
+        kind = platform.filesystem(found.st_dev)
+        if kind.startswith(_REFUSED):
+            msg = f"{path} is on {kind}, where locks are not to be trusted: put it on a local file system, or use --lock lease"
+            raise LockFileError(msg)
+        content = os.pread(fd, _MOST, 0)
+        if content.strip(b"\0 \n") and read(fd) is None:
+            msg = f"{path} holds something that kleader did not write: give another --lock file:PATH"
+            raise LockFileError(msg)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def take(fd: int, *, wait: bool) -> bool:
+    """Lock it. Without ``wait``, False if another open file holds the lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def in_place(fd: int, path: str) -> bool:
+    """Whether the path still names the open file."""
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    here = os.fstat(fd)
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+
+def socket_name(path: str) -> bytes | None:
+    """The abstract address that stands for this path however it is spelled; None where there is no such thing."""
+    if sys.platform != "linux":
+        return None
+    directory, name = os.path.split(os.path.abspath(path))
+    place = os.stat(directory)
+    return f"\0kleader/{place.st_dev:x}:{place.st_ino:x}/{name}".encode()[:108]
+
+
+def claim(sock: socket.socket, path: str) -> bool:
+    """Take the path's socket; False while a leader whose lock file was removed or replaced still holds it."""
+    name = socket_name(path)
+    if name is None:
+        return True
+    try:
+        sock.bind(name)
+    except OSError:
+        return sock.getsockname() == name
+    return True
+
+
+def read(fd: int) -> dict[str, object] | None:
+    """The record of the last leader, which decides nothing; None if there is none that can be read."""
+    try:
+        found = json.loads(os.pread(fd, _MOST, 0).strip(b"\0 \n"))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and MAGIC in found else None
+
+
+def write(fd: int, record: dict[str, object]) -> None:
+    """Write the record in place and have it on disk. OSError on a full or failing disk."""
+    data = json.dumps({MAGIC: 1, **record}).encode() + b"\n"
+    padded = data.ljust(os.fstat(fd).st_size, b" ")
+    written = os.pwrite(fd, padded, 0)
+    if written != len(padded):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fsync(fd)
+
+
+def next_token(fd: int, wall: int) -> int:
+    """A token greater than the last one in the file: max(previous + 1, microseconds since the epoch)."""
+    previous = (read(fd) or {}).get("token")
+    if isinstance(previous, str) and previous.isdecimal():
+        return max(int(previous) + 1, wall)
+    return wall

@@ -1,0 +1,92 @@
+"""Reads a kubeconfig, exec plugins and all, in a process of its own that ends: what it imports would weigh on a waiting
+candidate for weeks. Prints one JSON object: an access, or ``{"error": sentence}``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(options: dict[str, str]) -> None:
+    """Print the access that the options' kubeconfig, context, cluster and user give."""
+    complaints: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: complaints.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a plugin or a library prints is no part of the answer
+    try:
+        access = read(options, complaints)
+    except Exception as error:  # noqa: BLE001 - every library of every plugin may raise anything
+        access = {"error": _sentence(options, error, complaints)}
+    json.dump(access, answer)
+    answer.close()
+
+
+def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
+    """The access as plain data. Whatever the ``kubernetes`` package raises, or an ExceptionGroup of its own."""
+    from kubernetes.client import Configuration  # noqa: PLC0415 - 40 MB
+    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
+
+    merged = KubeConfigMerger(options["kubeconfig"]).config
+    if merged is None:
+        msg = "it is empty, or does not exist"
+        raise ValueError(msg)
+    context = options.get("context") or None
+    if options.get("cluster") or options.get("user"):
+        context = _overridden(merged, context, options)
+    memory = "/dev/shm"  # noqa: S108 - keys are written there instead of to a disk, mode 0600, and deleted at exit
+    place = memory if os.access(memory, os.W_OK) else None
+    loader = KubeConfigLoader(config_dict=merged, active_context=context, temp_file_path=place)
+    found = Configuration()
+    loader.load_and_set(found)
+    user = loader._user.value if loader._user else {}  # noqa: SLF001 - it offers no other way to the user's entry
+    cluster = loader._cluster.value  # noqa: SLF001
+    token = (found.api_key or {}).get("authorization", "")
+    if "exec" in user and not token and not found.cert_file:
+        msg = complaints[-1] if complaints else "its exec plugin gave no credentials"
+        raise ValueError(msg)
+    expiry = getattr(loader, "expiry", None)
+    return {
+        "server": found.host,
+        "ca": _content(found.ssl_ca_cert),
+        "cert": _content(found.cert_file),
+        "key": _content(found.key_file),
+        "authorization": token,
+        "namespace": loader.current_context["context"].get("namespace") or "",
+        "server_name": cluster.get("tls-server-name") or "",
+        "insecure": not found.verify_ssl,
+        "proxy": cluster.get("proxy-url") or "",
+        "impersonate": user.get("as") or "",
+        "groups": user.get("as-groups") or [],
+        "expires": expiry.timestamp() if expiry else None,
+    }
+
+
+def _overridden(merged: Any, context: str | None, options: dict[str, str]) -> str:  # noqa: ANN401
+    """kubectl's --cluster and --user: the named or current context with another cluster or user."""
+    name = context or merged.safe_get("current-context")
+    base = dict(merged["contexts"].get_with_name(name)["context"].value) if name else {}
+    base |= {key: options[key] for key in ("cluster", "user") if options.get(key)}
+    merged.value.setdefault("contexts", []).append({"name": "kleader-override", "context": base})
+    return "kleader-override"
+
+
+def _content(path: str | None) -> str:
+    return Path(path).read_text(encoding="utf-8") if path else ""
+
+
+def _sentence(options: dict[str, str], error: Exception, complaints: list[str]) -> str:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    if complaints and complaints[-1] not in detail:
+        detail += f" ({' '.join(complaints[-1].split())})"
+    return f"cannot use the kubeconfig {options['kubeconfig']}: {detail[:500]}"
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,129 @@
+"""Logs on stderr: one line per state change, as text or JSON.
+
+A write never blocks: a reader that stopped (``kleader … 2>&1 | less``) must not delay a deadline. Lines that find no
+room are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ERROR, WARNING, INFO, DEBUG = "ERROR", "WARNING", "INFO", "DEBUG"
+_LEVELS = {ERROR: 0, WARNING: 1, INFO: 2, DEBUG: 3}
+
+
+class Log:
+    """Writes lines that each say lock, identity and role. ``verbosity``: 0 warnings and errors, 1 informs, 2 and more all."""
+
+    def __init__(self, form: str = "text", verbosity: int = 1, **about: str) -> None:
+        self._json = form == "json"
+        self._most = _LEVELS[INFO] - 1 + verbosity
+        self._about = about
+        self._write, self.descriptors = _sink()
+        self._dropped = 0
+        self._said: dict[str, float] = {}
+        self.role = "candidate"
+
+    def about(self, **more: str) -> None:
+        """What is known meanwhile, such as the namespace that the credentials named."""
+        self._about.update(more)
+
+    def info(self, message: str, **fields: object) -> None:
+        """Say what happened."""
+        self._line(INFO, message, fields)
+
+    def debug(self, message: str, **fields: object) -> None:
+        """Say what only somebody who looks for a fault wants to know."""
+        self._line(DEBUG, message, fields)
+
+    def warning(self, message: str, **fields: object) -> None:
+        """Say what somebody should look at."""
+        self._line(WARNING, message, fields)
+
+    def error(self, message: str, **fields: object) -> None:
+        """Say what went wrong, and the mend."""
+        self._line(ERROR, message, fields)
+
+    def repeated(self, message: str, every: float = 10.0) -> None:
+        """Warn, but at most every so many seconds of the same."""
+        now = time.monotonic()
+        if now - self._said.get(message, -every) >= every:
+            self._said = {text: at for text, at in self._said.items() if now - at < every}
+            self._said[message] = now
+            self.warning(message)
+
+    def _line(self, level: str, message: str, fields: dict[str, object]) -> None:
+        if _LEVELS[level] > self._most:
+            return
+        seconds, rest = divmod(time.time_ns() // 1_000_000, 1000)
+        moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
+        if self._json:
+            line = json.dumps(
+                {"time": moment, "level": level, "message": message, **self._about, "role": self.role, **fields},
+                ensure_ascii=False,
+            )
+        else:
+            where = self._about.get("lock", "")
+            what = f"{self._about['namespace']}/" * bool(self._about.get("namespace")) + self._about.get("name", "")
+            who = " ".join(part for part in (where, what, self._about.get("identity", ""), self.role) if part)
+            line = f"{moment} kleader {level} {who}: {_printable(message)}"
+        data = (line + "\n").encode(errors="backslashreplace")
+        if self._dropped and self._write(f"kleader: {self._dropped} lines of log found no room\n".encode()):
+            self._dropped = 0
+        if not self._write(data):
+            self._dropped += 1
+
+
+def _printable(text: str) -> str:
+    """No control characters: what a server answers must not move a terminal's cursor, nor break a line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...]]:
+    """A function that writes to stderr without blocking and tells whether it could, and the descriptors that it needs."""
+    try:
+        mode = os.fstat(2).st_mode
+    except OSError:
+        return lambda _data: True, ()
+    if stat.S_ISSOCK(mode):
+        import socket  # noqa: PLC0415 - only where stderr is one
+
+        sock = socket.socket(fileno=os.dup(2))
+        return lambda data: _try(lambda: sock.send(data, socket.MSG_DONTWAIT)), (sock.fileno(),)
+    if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        return lambda data: _try(lambda: os.write(2, data)), ()
+    # O_NONBLOCK on descriptor 2 itself would be the command's too; the same pipe opened again has flags of its own.
+    if sys.platform == "linux":
+        try:
+            fd = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:  # another user's pipe or terminal
+            pass
+        else:
+            return lambda data: _try(lambda: os.write(fd, data)), (fd,)
+    return _when_ready, ()
+
+
+def _when_ready(data: bytes) -> bool:
+    import select  # noqa: PLC0415
+
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
+    return bool(poll.poll(0)) and _try(lambda: os.write(2, data))
+
+
+def _try(write: Callable[[], int]) -> bool:
+    try:
+        write()
+    except BlockingIOError:
+        return False
+    except OSError:  # closed by its reader, or a full disk: nobody is there to be told
+        return True
+    return True

@@ -1,0 +1,166 @@
+"""Linux by ctypes: prctl(2), timerfd_create(2), timer_create(2), signalfd(2)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import time
+from typing import NamedTuple
+
+MISSING = ""  # what this system lacks of the guards, in words
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_CLOCK_BOOTTIME, _TIMER_ABSTIME = 7, 1
+_SIGEV_SIGNAL = 0
+_SI_KERNEL = 0x80
+_NANO = 1_000_000_000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Itimerspec(ctypes.Structure):
+    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+
+
+class _Sigevent(ctypes.Structure):
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("rest", ctypes.c_byte * 48),
+    )
+
+
+def clock() -> float:
+    """Seconds since boot, suspend included (CLOCK_BOOTTIME): the clock on which everything is decided."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def die_with_parent(signum: int) -> None:
+    """Have ``signum`` sent to this process when the thread that forked it ends; 0: no longer. Cleared by a set-uid exec."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signum), 0, 0, 0))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0))
+
+
+def link_pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected sockets that keep messages apart and tell of the other's death."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def anonymous_file() -> int:
+    """A descriptor of a file that has no name and needs no writable disk."""
+    return os.memfd_create("kleader", os.MFD_CLOEXEC)
+
+
+class Timer:
+    """Makes ``fd`` readable at an instant of :func:`clock`. poll's own timeout does not count suspend."""
+
+    def __init__(self) -> None:
+        self.fd = _check(_libc.timerfd_create(_CLOCK_BOOTTIME, os.O_NONBLOCK | os.O_CLOEXEC))
+        self._at = float("inf")
+
+    def arm(self, at: float) -> None:
+        """Wake at ``at`` instead of any instant before; inf: never."""
+        if at != self._at:
+            self._at = at
+            _check(_libc.timerfd_settime(self.fd, _TIMER_ABSTIME, ctypes.byref(_at(at)), None))
+
+    def drain(self) -> None:
+        """Take note that it rang."""
+        try:
+            os.read(self.fd, 8)
+        except BlockingIOError:
+            return
+        self._at = float("inf")
+
+    @property
+    def poll_ms(self) -> int:
+        """What to give to poll: no timeout of its own."""
+        return -1
+
+
+class KillTimer:
+    """The kernel's guard: SIGKILLs this process at an instant, even while it is stopped. Without effect on PID 1."""
+
+    def __init__(self) -> None:
+        self._timer = ctypes.c_void_p()
+        event = _Sigevent(signal=signal.SIGKILL, notify=_SIGEV_SIGNAL)
+        library = _libc if hasattr(_libc, "timer_create") else ctypes.CDLL("librt.so.1", use_errno=True)  # glibc < 2.34
+        self._settime = library.timer_settime
+        _check(library.timer_create(_CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)))
+
+    def arm(self, at: float) -> None:
+        """Kill at ``at`` of :func:`clock` instead of any instant before; inf: never."""
+        _check(self._settime(self._timer, _TIMER_ABSTIME, ctypes.byref(_at(at)), None))
+
+
+class SignalInfo(NamedTuple):
+    """A signal that arrived; ``terminal``: the kernel sent it, as for Ctrl-C; ``sender``: else who did."""
+
+    number: int
+    terminal: bool
+    sender: int
+
+
+class Signals:
+    """Every signal that a program may want, blocked and queued, so that none interrupts anything: the shape is tini's.
+
+    Blocked signals are never ignored by the kernel, not even for PID 1.
+    """
+
+    def __init__(self, numbers: set[int]) -> None:
+        self.numbers = numbers
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        self._children_ignored = signal.signal(signal.SIGCHLD, signal.SIG_DFL) is signal.SIG_IGN
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # not Python's KeyboardInterrupt, in no forked child either
+        word = 8 * ctypes.sizeof(ctypes.c_ulong)
+        mask = (ctypes.c_ulong * (1024 // word))()
+        for number in numbers:
+            mask[(number - 1) // word] |= 1 << (number - 1) % word
+        self.fd = _check(_libc.signalfd(-1, ctypes.byref(mask), os.O_NONBLOCK | os.O_CLOEXEC))
+
+    def read(self) -> list[SignalInfo]:
+        """The signals that have arrived since, in the kernel's order."""
+        found = []
+        while info := signal.sigtimedwait(self.numbers, 0):
+            found.append(SignalInfo(info.si_signo, info.si_code == _SI_KERNEL, info.si_pid))
+        return found
+
+    def restore(self) -> None:
+        """In a forked child: the dispositions and the mask that kleader itself was started with."""
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them since it started
+            signal.signal(number, signal.SIG_DFL)
+        if self._children_ignored:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+
+def default_signals() -> None:
+    """In a forked child of a process that ignores everything: as a program expects to be started."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _at(instant: float) -> _Itimerspec:
+    """An absolute one-shot; never 0, which would disarm. inf disarms."""
+    nano = 0 if instant == float("inf") else max(1, int(instant * _NANO))
+    return _Itimerspec(value=_Timespec(*divmod(nano, _NANO)))
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result

@@ -1,0 +1,1 @@
+"""Owns the command: signals, terminal, tree, deadlines, exit status. Imports nothing that talks to a network."""

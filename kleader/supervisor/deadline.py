@@ -1,0 +1,45 @@
+"""The dead-man's timer: when the term is given up, and when its tree must be dead, with no help from anyone."""
+
+from __future__ import annotations
+
+import math
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kleader.platform import KillTimer
+
+
+class Deadline:
+    """``stop_at`` and ``kill_at`` of the term, on the boot clock; both infinite without a term or without expiry.
+
+    The kernel's timer is kept a little after kill_at: should this process be stopped or stuck then, it is killed, so
+    that it can neither wake up later and start anything nor hold a lock that it does not serve.
+    """
+
+    def __init__(self, guard: KillTimer | None, kill_budget: float) -> None:
+        self._guard = guard
+        self.margin = max(kill_budget / 4, 0.02)  # seconds; the sweep must come round more often
+        self.stop_at = self.kill_at = math.inf
+
+    def begin(self, stop_at: float, kill_at: float) -> None:
+        """A new term."""
+        self.stop_at, self.kill_at = stop_at, kill_at
+        self._arm(kill_at + self.margin)
+
+    def extend(self, stop_at: float, kill_at: float) -> None:
+        """The term was renewed: deadlines only ever move forward."""
+        self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at))
+
+    def awake(self, now: float) -> None:
+        """This process is past kill_at and is killing: its own death would only leave the rest without a parent."""
+        if now >= self.kill_at:
+            self._arm(now + self.margin)
+
+    def end(self) -> None:
+        """Nothing of the term is alive."""
+        self.stop_at = self.kill_at = math.inf
+        self._arm(math.inf)
+
+    def _arm(self, at: float) -> None:
+        if self._guard:
+            self._guard.arm(at)

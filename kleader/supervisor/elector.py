@@ -1,0 +1,104 @@
+"""The process that holds the lock for the supervisor: started, listened to, replaced when it dies."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from kleader.link.channel import Channel
+    from kleader.link.messages import Message
+
+    class Starter(Protocol):
+        """Makes an elector or a guard."""
+
+        inherited: tuple[int, ...]  # descriptors that the command inherits
+        hears_while_waiting: bool
+
+        def start(self, *, leading: bool) -> tuple[int, Channel]:
+            """The pid and the link of a new one."""
+
+_TRIES = 5  # early deaths in a row, after which another try is hopeless
+_EARLY = 10.0  # seconds
+_LONGEST_PAUSE = 2.0
+
+
+class Elector:
+    """At most one process at a time: a successor starts only after its predecessor has been killed and reaped.
+
+    A stopped predecessor that woke up would release its successor's term.
+    """
+
+    def __init__(self, starter: Starter, silence: float) -> None:
+        self.starter = starter
+        self._silence = silence
+        self._channel: Channel | None = None
+        self._deaths = 0
+        self._born = 0.0
+        self.pid = 0
+        self.start_at = 0.0  # when the next one may be started
+        self.heard_at = math.inf
+
+    @property
+    def fd(self) -> int | None:
+        """For poll; None while there is nobody to listen to."""
+        return self._channel.fd if self._channel else None
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether electors keep dying early."""
+        return self._deaths >= _TRIES
+
+    def start(self, now: float, *, leading: bool) -> None:
+        """Start one. OSError: no room for another process, or (the file lock) the lock cannot be opened."""
+        self.pid, self._channel = self.starter.start(leading=leading)
+        self._born = self.heard_at = now
+
+    def tell(self, message: Message) -> None:
+        """Tell it a fact. One whose queue is full has been stopped for long: it is replaced."""
+        if self._channel and not self._channel.send(message):
+            self.kill()
+
+    def hear(self, now: float) -> list[Message]:
+        """What it said since. After its death: its last words, then nothing."""
+        if not self._channel:
+            return []
+        messages = self._channel.receive()
+        if messages:
+            self.heard_at = now
+        if not self._channel.open:
+            self._hang_up()
+            self.kill()
+        return messages
+
+    def silent_until(self) -> float:
+        """When it counts as hung unless it says something."""
+        return self.heard_at + self._silence if self._channel else math.inf
+
+    def kill(self) -> None:
+        """SIGKILL; its end is told by :meth:`reaped`. It is not reaped yet, so the pid is still its own."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def reaped(self, now: float) -> None:
+        """It is gone for good, and its pid is nobody's. What it said last may still be waiting to be heard."""
+        self.pid = 0
+        self._deaths = self._deaths + 1 if now - self._born < _EARLY else 1
+        pause = 0.0 if self._deaths == 1 else min(_LONGEST_PAUSE, 0.05 * 2**self._deaths)
+        self.start_at = now + pause
+
+    def replace(self) -> None:
+        """It hangs: listen to it no more, and end it."""
+        self._hang_up()
+        self.kill()
+
+    def _hang_up(self) -> None:
+        if self._channel:
+            self._channel.close()
+            self._channel = None
+
+

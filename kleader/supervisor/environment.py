@@ -1,0 +1,29 @@
+"""What the command is told about its leadership."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from kleader.link.messages import MARKER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kleader.link.messages import Lead
+    from kleader.link.plan import Plan
+
+
+def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, str]:
+    """kleader's own environment and KLEADER_*. Nested kleaders keep both markers. Without an election only the identity and the marker are added."""
+    added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{incarnation}": "1"}
+    if lead:
+        seconds, micros = divmod(lead.acquired, 1_000_000)
+        added |= {
+            "KLEADER_LOCK": plan.lock,
+            "KLEADER_NAMESPACE": lead.namespace,
+            "KLEADER_NAME": plan.name,
+            "KLEADER_FENCING_TOKEN": lead.token,
+            "KLEADER_TRANSITIONS": str(lead.transitions),
+            "KLEADER_ACQUIRE_TIME": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z",
+        }
+    return {**os.environ, **added}
