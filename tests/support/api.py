@@ -1,4 +1,4 @@
-"""A small synchronous client of the Kubernetes API: plain JSON, the tests' oracle, independent of kleader's own code."""
+"""A small synchronous client of the Kubernetes API, plain JSON: the tests' oracle, independent of kleader's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
 Object = dict[str, Any]
@@ -115,10 +115,11 @@ class Api:
         return self.call("DELETE", path)
 
     # --- waiting
-    def watch(self, path: str, *, version: str = "", timeout: float = 30) -> Iterator[tuple[str, Object]]:
-        """Yield (type, object) of every event of the one object at `path` after `version`; TimeoutError after a silence.
+    def watch(self, path: str, *, version: str = "", timeout: float = 30) -> Generator[tuple[str, Object], None, None]:
+        """Yield (type, object) of each event of the one object at `path` after `version`.
 
-        Where `version` is empty the present object, if there is one, comes as the first event.
+        Where `version` is empty the present object, if there is one, comes as the first event. TimeoutError after
+        `timeout` s of silence.
         """
         collection, _, name = path.rpartition("/")
         query = {"watch": "1", "fieldSelector": f"metadata.name={name}", "resourceVersion": version}
@@ -139,7 +140,7 @@ class Api:
     def wait(
         self, path: str, until: Callable[[Object | None], object], what: str, *, timeout: float = 30
     ) -> Object | None:
-        """Return the object as soon as `until(object)` is true, None standing for a missing one; it is watched, not polled.
+        """Return the object as soon as `until(object)` is true, None standing for a missing one. It watches.
 
         AssertionError with the last sight of it where `what` does not come true within `timeout` s.
         """

@@ -40,5 +40,5 @@ class AuditLog:
                     break
                 self._read += len(line)
                 event = json.loads(line)
-                self._by_user.setdefault(event["user"]["username"], {})[event["auditID"]] = event
+                self._by_user.setdefault(event["user"].get("username", ""), {})[event["auditID"]] = event
         return list(self._by_user.get(user, {}).values())

@@ -2,14 +2,14 @@
 
 What each record proves, on one clock (CLOCK_BOOTTIME, nanoseconds):
 
-- A process was alive from `born` at the latest (its fork, known to one kernel tick) to its last record at the earliest. A
-  SIGKILL leaves no `end`, so the true death is up to a beat later than that: what lies between is proven by the flock.
-- The flock on LOG.lock is held by a main process and all its descendants, and the kernel takes it from each as it dies. A
-  `clash` proves that somebody of an earlier term was alive at that instant, stopped or silent as he may have been.
+- A process was alive from `born` at the latest (its fork, known to one kernel tick) to its last record at the
+  earliest. A SIGKILL leaves no `end`, so the true death is up to a beat later: what lies between, the flock proves.
+- The flock on LOG.lock is held by a main process and all its descendants, and the kernel takes it from each as it
+  dies. A `clash` proves that somebody of an earlier term was alive at that instant, stopped or silent as he may be.
 
-So only this escapes: a process that was KILLed (no `end`), within its last beat (20 ms), between another's birth and that
-one's flock (the start of a bare interpreter, some 10 ms). Who releases before killing shows it at once under a command
-that is slow to die (`--term-delay`, `--ignore-term`, `--descendant`).
+Two things escape. A process that was KILLed (no `end`) between another's birth and that one's flock, which lie the
+start of a bare interpreter apart: with a command that is slow to die (`--term-delay`, `--ignore-term`, `--descendant`)
+that window does not matter. And a process killed before its first record: the candidates' own logs name its pid.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,13 +137,12 @@ class Witness:
         return found
 
     def gaps(self) -> list[int]:
-        """Return, for each handover, the ns from the earlier term's last sign of life to the next one's first.
+        """Return the ns from each term's last sign of life to the birth of the next.
 
-        After a polite end that is the pause in service to a fraction of a millisecond; after a KILL it is up to a beat
-        (20 ms) too long.
+        After a polite end that is the pause in service; after a KILL it is up to a beat (20 ms) too long.
         """
         terms = self.terms()
-        return [later.main.born - earlier.last for earlier, later in zip(terms, terms[1:], strict=False)]
+        return [later.main.born - earlier.last for earlier, later in pairwise(terms)]
 
     def handovers(self) -> list[tuple[Term, Term, int]]:
         """Return (earlier, later, gap in ns) for each change of identity: a restart in place is none."""
@@ -151,14 +151,14 @@ class Witness:
         return [(earlier, later, gap) for earlier, later, gap in pairs if earlier.identity != later.identity]
 
     def wrong_tokens(self, *, restarts: bool = False) -> list[tuple[Term, Term]]:
-        """Return the neighbours whose fencing token did not grow (by length, then text); terms without one are left out.
+        """Return the neighbours whose fencing token did not grow (by length, then text); who has none is left out.
 
         With `restarts` the same identity may run again under the same token.
         """
         known = [term for term in self.terms() if term.token != "-"]
         return [
             (earlier, later)
-            for earlier, later in zip(known, known[1:], strict=False)
+            for earlier, later in pairwise(known)
             if (len(later.token), later.token) <= (len(earlier.token), earlier.token)
             and not (restarts and (later.token, later.identity) == (earlier.token, earlier.identity))
         ]

@@ -6,7 +6,7 @@ The binaries are $KUBEBUILDER_ASSETS's where that is set (envtest's convention),
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import json
 import os
 import secrets
@@ -57,11 +57,13 @@ def binaries(*names: str) -> Path:
 class ControlPlane(Plane):
     """kube-apiserver and etcd of one's own, on free ports of the loopback, with all state in one temporary directory.
 
-    RBAC; tokens for admin (system:masters), user-N and bare-N; client certificates of `ca`; every request audited at
-    Metadata level. `apiserver` and `etcd` are Daemons: stop(), kill(), start() (same port, same state), pause(), resume().
+    RBAC; tokens for admin (system:masters), user-N and bare-N; client certificates of `ca`; each request audited at
+    Metadata level. `apiserver` and `etcd` are Daemons: stop(), kill(), start() (port, state stay), pause(), resume().
     """
 
-    def __init__(self, *, feature_gates: Sequence[str] = (), runtime_config: Sequence[str] = (), fsync: bool = False) -> None:
+    def __init__(
+        self, *, feature_gates: Sequence[str] = (), runtime_config: Sequence[str] = (), fsync: bool = False
+    ) -> None:
         super().__init__()
         self._options = {"feature-gates": feature_gates, "runtime-config": runtime_config}
         self._fsync = fsync
@@ -82,7 +84,9 @@ class ControlPlane(Plane):
         self._write_files()
         self.api = Api(self.url, self.ca_file, token=self.token("admin"))
         self.audit = AuditLog(self.dir / "audit.log")
-        self.etcd = Daemon("etcd", self._etcd_command(where, client, peer), self.dir / "etcd.log", lambda: _accepts(client))
+        self.etcd = Daemon(
+            "etcd", self._etcd_command(where, client, peer), self.dir / "etcd.log", lambda: _accepts(client)
+        )
         command = self._apiserver_command(where, client)
         self.apiserver = Daemon("kube-apiserver", command, self.dir / "apiserver.log", self._ready)
         try:
@@ -134,12 +138,15 @@ class ControlPlane(Plane):
         """Return what `user` asked the server for, oldest first (see AuditLog.requests)."""
         return self.audit.requests(user)
 
-    def certificate(self, user: str, *groups: str, valid: float = 3600) -> tuple[Path, Path]:
-        """Issue a client certificate that is good for `valid` s (it may be negative); return paths of it and its key."""
-        group = groups[0] if groups else "none"
-        until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=valid)
+    def certificate(self, user: str, group: str = "none", *, valid: float = 3600) -> tuple[Path, Path]:
+        """Issue a client certificate good for `valid` s (negative: expired); return its path and its key's."""
+        until = dt.datetime.now(dt.timezone.utc) + dt.timedelta(seconds=valid)
         leaf = self.ca.issue_cert(
-            common_name=user, organization_name=group, not_before=until - datetime.timedelta(days=365), not_after=until
+            "client.invalid",
+            common_name=user,
+            organization_name=group,
+            not_before=until - dt.timedelta(days=365),
+            not_after=until,
         )
         stem = self.dir / f"{user}-{next(self._serial)}"
         certificate, key = stem.with_suffix(".crt"), stem.with_suffix(".key")

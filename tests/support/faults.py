@@ -106,7 +106,7 @@ def closing() -> Action:
 
 
 def call(function: Callable[[Request], object]) -> Action:
-    """Call `function(request)` in the proxy's thread, then pass the request on: what is true at that instant?"""
+    """Call `function(request)` in the proxy's thread, then pass the request on: to look at what is true just then."""
 
     async def act(exchange: Exchange) -> None:
         function(exchange.request)

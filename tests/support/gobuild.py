@@ -45,7 +45,9 @@ class GoModule:
 
     def required(self, module: str) -> str:
         """Return the version of `module` that go.mod requires."""
-        found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", (self.source / "go.mod").read_text(), re.M)
+        found = re.search(
+            rf"^\s*(?:require )?{re.escape(module)} (v\S+)", (self.source / "go.mod").read_text(), re.MULTILINE
+        )
         if found is None:
             raise GoError(f"{self.name}/go.mod does not require {module}")
         return found[1]
@@ -93,15 +95,13 @@ class GoModule:
 
     def _toolchain(self) -> str:
         """Return the version of Go that will build this; raise GoError where it cannot."""
-        found = re.search(r"^go (\S+)", (self.source / "go.mod").read_text(), re.M)
+        found = re.search(r"^go (\S+)", (self.source / "go.mod").read_text(), re.MULTILINE)
         wanted = found[1] if found else "?"
         hint = f"install Go {wanted} or newer{self.otherwise}"
         if shutil.which("go") is None:
             raise GoError(f"{self.name}: go is not on PATH: {hint}")
         # In the module's directory: there a Go that may fetch the newer toolchain says which it will use.
-        said = subprocess.run(
-            ["go", "env", "GOVERSION"], cwd=self.source, capture_output=True, text=True, check=False
-        )
+        said = subprocess.run(["go", "env", "GOVERSION"], cwd=self.source, capture_output=True, text=True, check=False)
         version = said.stdout.strip()
         if said.returncode != 0 or _number(version) < _number(wanted):
             own = version or " ".join(said.stderr.split()) or "unknown"

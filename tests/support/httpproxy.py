@@ -8,9 +8,9 @@ import json
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import h11
 
@@ -20,12 +20,10 @@ from tests.support.processes import wait_until
 from tests.support.proxy import abortive
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     import trustme
-
-    from tests.support.controlplane import ControlPlane
-
 Headers = list[tuple[bytes, bytes]]
 LIMIT = 1 << 20  # of a message's head
 
@@ -146,7 +144,7 @@ class Exchange:
         await asyncio.Event().wait()
 
 
-Action = Callable[[Exchange], Awaitable[None]]
+Action = Callable[[Exchange], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True)
@@ -226,9 +224,13 @@ class Client:
         if hard:
             abortive(self._writer.get_extra_info("socket"))
             self._writer.transport.abort()
-        with contextlib.suppress(OSError):
+        try:  # the client may be slow to say good-bye in TLS's way
             self._writer.close()
-            await self._writer.wait_closed()
+            await asyncio.wait_for(self._writer.wait_closed(), 1)
+        except (OSError, asyncio.TimeoutError):
+            pass
+        finally:
+            self._writer.transport.abort()
 
     async def _read(self) -> bytes:
         self._reading = self._reading or asyncio.ensure_future(self._reader.read(65536))
@@ -245,13 +247,21 @@ async def next_event(connection: h11.Connection, reader: asyncio.StreamReader) -
     return event
 
 
+class Server(Protocol):
+    """What a proxy needs to know of a control plane."""
+
+    port: int
+    ca: trustme.CA
+    ca_file: Path
+
+
 class HttpProxy(LoopThread):
     """Ends the client's TLS (with a certificate of the plane's CA, unless one is given) and asks the server anew.
 
     HTTP/1.1. The client's certificate ends here too, so its users are those with tokens.
     """
 
-    def __init__(self, plane: ControlPlane, *, certificate: trustme.LeafCert | None = None) -> None:
+    def __init__(self, plane: Server, *, certificate: trustme.LeafCert | None = None) -> None:
         self.requests: list[Request] = []
         self._rules: list[Rule] = []
         self._upstream = (LOOPBACK, plane.port)
@@ -275,7 +285,7 @@ class HttpProxy(LoopThread):
     ) -> Rule:
         """Apply `action` to the next `times` requests (None: to all) that match, after `skip` that match are let pass.
 
-        `path` is a regular expression searched in the target, query included; the oldest rule that takes a request wins.
+        `path` is a regular expression, searched in the target, query included. The oldest rule that matches wins.
         """
 
         async def add() -> Rule:
@@ -322,6 +332,8 @@ class HttpProxy(LoopThread):
             hard = closed.hard
         except (OSError, h11.ProtocolError):  # the server is gone, or the client speaks no HTTP
             hard = True
+        except asyncio.CancelledError:  # by stop(): not passed on, asyncio's callback for Python 3.11 trips over it
+            hard = True
         finally:
             await client.close(hard=hard)
 
@@ -339,6 +351,4 @@ class HttpProxy(LoopThread):
             headers = [(bytes(name), bytes(value)) for name, value in response.headers]
             yield Answer(response.status_code, headers, connection, reader)
         finally:
-            with contextlib.suppress(OSError):
-                writer.close()
-                await writer.wait_closed()
+            writer.transport.abort()

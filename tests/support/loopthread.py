@@ -50,10 +50,13 @@ class LoopThread:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.shut()
-        await asyncio.sleep(0)  # transports close in the next round
+        for _ in range(3):  # aborted transports close a round or two later
+            await asyncio.sleep(0)
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()

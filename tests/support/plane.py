@@ -10,7 +10,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from tests.support.api import Api, ApiError, Object
@@ -27,7 +27,7 @@ LEASE_RULES: list[Object] = [  # what a candidate needs: no list, no delete
 
 
 class NeedsOwnPlane(Exception):  # noqa: N818 - it is a demand, not a failure
-    """This test inspects or stops the API server; the cluster of $KLEADER_TEST_KUBECONFIG is not the tests' to stop."""
+    """The test inspects or stops the API server, which the cluster of $KLEADER_TEST_KUBECONFIG is not there for."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} needs the tests' own control plane: unset KLEADER_TEST_KUBECONFIG")
@@ -63,7 +63,7 @@ class Plane(ABC):
         """Return a kubeconfig's `user` entry for `user`."""
 
     def kubeconfig(
-        self, user: str = "admin", namespace: str = "default", *, server: str | None = None, **credentials: Any
+        self, user: str = "admin", namespace: str = "default", *, server: str | None = None, **credentials: object
     ) -> Path:
         """Write a kubeconfig and return its path.
 
@@ -106,7 +106,7 @@ class Plane(ABC):
         self.wait_allowed(namespace, rules[-1], user=user)
 
     def wait_allowed(self, namespace: str, rule: Object, *, user: str = "", groups: Sequence[str] = ()) -> None:
-        """Return once the authorizer, whose own watch is behind by milliseconds, allows the last of what `rule` names."""
+        """Return once the authorizer, whose own watch lags by milliseconds, allows the last of what `rule` names."""
         attributes = {
             "namespace": namespace,
             "group": rule["apiGroups"][-1],
@@ -135,7 +135,7 @@ class GivenPlane(Plane):
 
     def start(self) -> None:
         """Read the kubeconfig and make sure that the cluster answers."""
-        import yaml  # noqa: PLC0415 - only here; both come with kleader itself
+        import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only here; both come with kleader itself
         from kubernetes import client, config  # noqa: PLC0415
 
         self.dir = Path(tempfile.mkdtemp(prefix="kleader-plane-"))
@@ -168,10 +168,10 @@ class GivenPlane(Plane):
     def cluster(self) -> Object:
         return dict(self._cluster)
 
-    def credentials(self, user: str) -> Object:
+    def credentials(self, user: str) -> Object:  # noqa: ARG002 - there is but one
         return dict(self._user)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
         raise NeedsOwnPlane(name)

@@ -10,8 +10,8 @@ LOOPBACK = "127.0.0.1"
 class Port:
     """A TCP port on loopback that stays ours while its server is down.
 
-    Bound, never listening: a connection to it is refused, and no outgoing connection can be given it (one to itself could
-    otherwise succeed). The server shares it by SO_REUSEPORT.
+    Bound, never listening: a connection to it is refused, and no outgoing connection can be given it (else one to
+    itself may succeed). The server shares it by SO_REUSEPORT.
     """
 
     def __init__(self) -> None:

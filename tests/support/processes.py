@@ -100,7 +100,7 @@ class Process:
         deadline = time.monotonic() + timeout
         while True:
             ended = not self.running  # asked before reading: what it wrote last is then read
-            found = list(re.finditer(pattern, self.err, re.M))
+            found = list(re.finditer(pattern, self.err, re.MULTILINE))
             if len(found) >= count:
                 return found[count - 1]
             state = f"ended with {self.popen.returncode}" if ended else f"not within {timeout:g} s"
@@ -126,7 +126,7 @@ class Processes:
         *,
         name: str | None = None,
         env: Mapping[str, str | None] | None = None,
-        **options: Any,
+        **options: Any,  # noqa: ANN401 - Popen's own
     ) -> Process:
         """Start a program; `env` is added to this process's own, None taking a variable away; `options` are Popen's."""
         label = name or f"{Path(argv[0]).name}-{len(self._all)}"

@@ -52,7 +52,7 @@ class Proxy(LoopThread):
     | mode | connections there are | new connections |
     |---|---|---|
     | pass | bytes go both ways | likewise |
-    | silent | nothing goes either way, a FIN neither; it is held, and delivered when passing again | accepted, likewise |
+    | silent | nothing goes either way, no FIN either; all is held, and delivered when passing again | likewise |
     | reset | RST | accepted, RST |
     | refuse | RST | refused |
     | delay | every piece waits `seconds`, both ways | likewise |
@@ -71,6 +71,7 @@ class Proxy(LoopThread):
         self._links: set[Link] = set()
         self._accepting: asyncio.Task[None] | None = None
         self._listener: socket.socket | None = None
+        self._switched = asyncio.Event()
 
     def switch(self, mode: Mode, seconds: float = 0.5) -> None:
         """Change the mode; it holds for every byte when this returns."""
@@ -104,7 +105,6 @@ class Proxy(LoopThread):
 
     # --- in the loop
     async def open(self) -> None:
-        self._switched = asyncio.Event()
         self._listen()
 
     async def shut(self) -> None:
@@ -117,7 +117,7 @@ class Proxy(LoopThread):
         if self._listener is None:
             self._listener = bound(self.port)
             self._listener.listen(1024)
-            self._listener.setblocking(False)
+            self._listener.settimeout(0)
             self._accepting = asyncio.ensure_future(self._accept(self._listener))
 
     def _deafen(self) -> None:
@@ -140,7 +140,7 @@ class Proxy(LoopThread):
 
     async def _carry(self, link: Link) -> None:
         server = link.server = socket.socket()
-        server.setblocking(False)
+        server.settimeout(0)
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pumps: list[asyncio.Task[None]] = []
         try:

@@ -1,7 +1,7 @@
 """The witness: a command that proves, in one log, when it lived. `python -I -S witness.py LOG [OPTION[=VALUE]]...`.
 
-It takes a flock on LOG.lock, which its descendants keep, and appends records to LOG: `start` (or `clash`, where the flock
-was held: somebody of an earlier term lives), `beat` every 20 ms, `end` on TERM or INT. `checker.py` reads them.
+It takes a flock on LOG.lock, which its descendants keep, and appends records to LOG: `start` (or `clash`, where the
+flock was held: somebody of an earlier term lives), `beat` every 20 ms, `end`. `checker.py` reads them.
 
     --ignore-term        go on after TERM
     --term-delay=S       take S seconds to end after TERM, beating on
@@ -15,7 +15,7 @@ was held: somebody of an earlier term lives), `beat` every 20 ms, `end` on TERM 
 It imports what starts fastest: what happens between exec and `start` is what its log cannot show (see checker.py).
 """
 
-import _signal  # signal itself costs as much as all the rest: it imports enum
+import _signal  # type: ignore[import-not-found]  # signal itself costs as much as all the rest: it imports enum
 import fcntl
 import os
 import sys
@@ -108,8 +108,8 @@ def keep_only(*keep: int) -> None:
 
 def leave_thread(log: Log, until: int) -> None:
     """Start a thread that beats on, and end the main one: never returns."""
-    import _thread
-    import ctypes
+    import _thread  # noqa: PLC0415 - both cost start time
+    import ctypes  # noqa: PLC0415
 
     def beat() -> None:
         while clock() < until:

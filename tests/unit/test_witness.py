@@ -102,7 +102,7 @@ def test_a_killed_process_is_no_overlap_with_the_next(processes: Processes, witn
     processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
     witness.check(terms=2)
     assert not witness.terms()[0].main.ended
-    assert 0 < witness.gaps()[0]
+    assert witness.gaps()[0] > 0
 
 
 def test_the_lives_of_a_clash_are_guarded_on(processes: Processes, witness: Witness) -> None:
@@ -170,7 +170,7 @@ def test_a_descendant_has_no_descriptor_but_the_witness_own(processes: Processes
     """What it held of its parent's (a pipe, a file lock) is closed: the flock and the log are left."""
     process = processes.start(witness.command("--descendant"))
     orphan = witness.wait_descendant()
-    files = {os.readlink(fd) for fd in Path(f"/proc/{orphan.pid}/fd").iterdir()}
+    files = {str(fd.readlink()) for fd in Path(f"/proc/{orphan.pid}/fd").iterdir()}
     assert files == {str(witness.path), f"{witness.path}.lock"}
     process.signal(signal.SIGTERM)
     process.wait()
