@@ -103,9 +103,9 @@ def _spread(turn: Turn) -> float:
 def _take(turn: Turn) -> None:
     s, base = turn.s, turn.s.seen
     renewed = fresh_time(base.record.renewed if base else None, turn.now.wall)
-    acquired, transitions = renewed, base.record.transitions + 1 if base else 0
+    acquired, transitions = turn.now.wall, base.record.transitions + 1 if base else 0
     if base and s.mine(base):  # the write that made it so has counted its transition
-        acquired, transitions = base.record.acquired or renewed, base.record.transitions
+        acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
 
@@ -116,6 +116,7 @@ def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
     overtaken = s.news and not (s.seen and s.mine(s.seen))
     if overtaken or turn.now.boot >= s.me.timing.stop_at(s.sent_at):
         _observe(turn, seen)
+        s.read_at = turn.now.boot + turn.poll_period()
         return
     turn.unwatch()
     s.phase, s.losses, s.doubt = Phase.LEADING, 0, False

@@ -75,7 +75,8 @@ class Story:
 
     def waits(self, seconds: float) -> Story:
         """Time passes, and wakes it whenever it asked to be woken; requests under way stay unanswered."""
-        end, asked = self.now + seconds, []
+        end = self.now + seconds
+        asked: list[e.Action] = []
         while self.state.wake_at <= end:
             self.now = max(self.now, self.state.wake_at)
             asked += self._step(e.Woke())
@@ -86,16 +87,15 @@ class Story:
         """The Get under way is answered."""
         return self.tell(e.Got(self.pending(e.Get), seen))
 
-    def writes(self, *, after: float = 0.0, **changes: object) -> Story:
-        """The Write under way is answered, ``after`` seconds: done, or as ``changes`` to the answer have it."""
+    def writes(self, *, after: float = 0.0) -> Story:
+        """The Write under way is answered, ``after`` seconds: done."""
         self.now += after
-        return self.tell(e.Wrote(self.pending(e.Write), self.landed(**changes)))
+        return self.tell(e.Wrote(self.pending(e.Write), self.landed()))
 
-    def landed(self, **changes: object) -> Observed:
+    def landed(self) -> Observed:
         """What the Write under way makes of the lock."""
         write = self.pending(e.Write)
-        seen = Observed(write.record, write.incarnation, self.version())
-        return replace(seen, **changes)  # type: ignore[arg-type]
+        return Observed(write.record, write.incarnation, self.version())
 
     def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Story:
         """The request under way fails, ``after`` seconds."""

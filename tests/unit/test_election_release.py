@@ -1,0 +1,177 @@
+"""Releasing: last of all, once, and only what is one's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind
+from kleader.election.record import SECOND
+from kleader.election.state import Phase, resume, resume_waiting
+from tests.support.election import ME, START, TERM, WALL, Story, candidate
+
+EMPTIED = e.Emptied(release=True)
+
+
+def test_a_release_empties_the_holder_for_a_second_and_keeps_the_transitions() -> None:
+    story = Story()
+    story.wakes().reads(story.lock("")).writes()
+    own = story.state.seen
+    write = story.tell(EMPTIED).asked(e.Write)
+    assert write.base is own
+    assert (write.record.holder, write.record.duration, write.record.transitions) == ("", 1, 4)
+    assert write.record.acquired == write.record.renewed
+    assert write.incarnation == ""
+    assert story.writes().asked(e.Done) == e.Done(released=True)
+
+
+def test_a_leader_does_not_release_before_it_is_told_that_nothing_is_alive() -> None:
+    story = Story().leads()
+    for _ in range(20):
+        story.waits(2)
+        assert story.pending(e.Write).record.holder == ME
+        story.writes()
+
+
+def test_one_conflict_is_read_and_retried() -> None:
+    story = Story().leads()
+    assert story.state.seen
+    labelled = story.relabelled(story.state.seen)
+    story.tell(EMPTIED).fails(Kind.CONFLICT).asked(e.Get)
+    assert story.reads(labelled).asked(e.Write).base is labelled
+    assert story.writes().asked(e.Done).released
+
+
+def test_a_release_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
+    story = Story().leads().waits(2)
+    renewal = story.landed()
+    assert story.tell(EMPTIED).actions == []
+    story.tell(e.Wrote(story.pending(e.Write), renewal))
+    assert story.asked(e.Write).base is renewal
+    assert not story.all(e.Extend)
+    assert story.writes().asked(e.Done).released
+
+
+def test_a_release_in_the_middle_of_a_renewal_that_gets_lost_reads_first() -> None:
+    story = Story().leads().waits(2)
+    renewal = story.landed()
+    story.tell(EMPTIED).fails(Kind.UNREACHABLE, after=1).asked(e.Get)
+    assert story.reads(renewal).asked(e.Write).base is renewal
+    assert story.writes().asked(e.Done).released
+
+
+def test_a_release_in_the_middle_of_a_read_is_made_on_what_that_read_shows() -> None:
+    story = Story().leads()
+    own = story.state.seen
+    story.waits(2).fails(Kind.CONFLICT)
+    assert story.tell(EMPTIED).actions == []
+    write = story.reads(own).asked(e.Write)
+    assert (write.base, write.record.holder) == (own, "")
+
+
+def test_a_lost_answer_to_the_release_is_looked_into() -> None:
+    story = Story().leads().tell(EMPTIED)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).asked(e.Get)
+    assert story.reads(landed).asked(e.Done) == e.Done(released=True)
+
+
+@pytest.mark.parametrize(("holder", "incarnation"), [("other", "term-9"), (ME, "term-2"), (ME, "")])
+def test_what_is_somebody_elses_by_now_is_not_released(holder: str, incarnation: str) -> None:
+    story = Story().leads().tell(EMPTIED).fails(Kind.CONFLICT)
+    story.reads(story.lock(holder, incarnation))
+    assert story.requests == []
+    assert story.asked(e.Done) == e.Done(released=False, why="the lock is no longer ours")
+
+
+def test_a_lock_cleared_by_somebody_else_counts_as_not_released() -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT).tell(EMPTIED)
+    assert not story.reads(story.lock("")).asked(e.Done).released
+
+
+def test_a_lock_that_is_gone_needs_no_release() -> None:
+    story = Story().leads().tell(EMPTIED).fails(Kind.MISSING).fails(Kind.MISSING)
+    assert story.asked(e.Done).released
+    assert story.requests == []
+
+
+def test_a_release_is_tried_no_longer_than_one_request_may_take() -> None:
+    story = Story().leads().tell(EMPTIED)
+    assert story.pending(e.Write).timeout == 5
+    story.fails(Kind.UNREACHABLE, after=2)
+    assert story.pending(e.Get).timeout == 3
+    story.fails(Kind.UNREACHABLE, after=2.9).waits(0.1)
+    assert story.asked(e.Done) == e.Done(released=False, why="it was unreachable")
+
+
+def test_a_release_is_never_tried_past_kill_at() -> None:
+    story = Story().leads().waits(2).waits(7.9)  # the renewal hangs until just before the renew deadline
+    story.tell(EMPTIED)
+    story.fails(Kind.UNREACHABLE, after=1.1)
+    assert story.now == START + 11
+    assert story.pending(e.Get).timeout == pytest.approx(2)
+
+
+def test_no_release_is_no_request_even_in_the_middle_of_one() -> None:
+    story = Story().leads().waits(2).tell(e.Emptied(release=False))
+    assert story.actions == [e.Done(released=False, why="asked not to")]
+    assert story.waits(60).actions == []
+
+
+def test_a_term_that_was_lost_is_not_released() -> None:
+    story = Story().leads().waits(2).waits(8)
+    assert story.tell(EMPTIED).actions == [e.Done(released=False, why="the term was lost")]
+
+
+def test_a_candidate_that_never_wrote_has_nothing_to_release() -> None:
+    story = Story().follows().tell(EMPTIED)
+    assert story.actions == [e.Unwatch(), e.Done(released=False, why="the lock is not held")]
+
+
+def test_an_acquiring_write_under_way_at_the_end_is_released_and_starts_nothing() -> None:
+    story = Story().wakes().reads(None).tell(EMPTIED)
+    assert story.actions == []
+    landed = story.landed()
+    write = story.tell(e.Wrote(story.pending(e.Write), landed)).asked(e.Write)
+    assert (write.base, write.record.holder) == (landed, "")
+    assert not story.all(e.Lead)
+    assert story.writes().asked(e.Done).released
+
+
+def test_an_acquiring_write_whose_answer_was_lost_is_released_if_it_happened() -> None:
+    story = Story().wakes().reads(None)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).fails(Kind.UNREACHABLE).tell(EMPTIED).asked(e.Get)
+    assert story.reads(landed).asked(e.Write).base is landed
+
+
+def test_an_acquiring_write_whose_answer_was_lost_and_that_did_not_happen_is_let_be() -> None:
+    story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).tell(EMPTIED)
+    assert not story.reads(story.lock("other")).asked(e.Done).released
+    assert story.requests == []
+
+
+def test_a_successor_releases_what_its_predecessor_may_have_taken() -> None:
+    story = Story(resume_waiting(candidate(), TERM)).tell(EMPTIED)
+    assert story.reads(story.lock(ME, TERM)).asked(e.Write).record.holder == ""
+
+
+def test_a_successor_in_the_middle_of_a_term_reads_before_it_releases() -> None:
+    story = Story(resume(candidate(), TERM, START - 1, acquired=WALL, transitions=7)).tell(EMPTIED)
+    story.asked(e.Get)
+    write = story.reads(story.lock(ME, TERM, renewed=WALL + 9 * SECOND)).asked(e.Write)
+    assert write.record.renewed == WALL + 10 * SECOND
+
+
+def test_a_throttled_release_is_tried_again_within_its_time() -> None:
+    story = Story().leads().tell(EMPTIED).fails(Kind.THROTTLED, retry_after=30)
+    assert story.waits(1.9).requests == []
+    assert story.waits(0.1).asked(e.Write).record.holder == ""
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_an_end_is_told_once(release: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    story = Story().leads().tell(e.Emptied(release=False))
+    assert story.state.phase is Phase.OVER
+    assert story.tell(e.Emptied(release=release)).actions == []
+    assert story.wakes().actions == []

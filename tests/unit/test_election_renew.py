@@ -1,0 +1,293 @@
+"""Renewing: client-go's behaviours, and where the promise departs from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind, Observed
+from kleader.election.record import SECOND, Record
+from kleader.election.state import Phase, resume
+from tests.support.election import ME, START, TERM, WALL, Story, candidate
+
+# --- the fast path
+
+
+def test_a_leader_writes_once_in_each_retry_period_and_does_nothing_else() -> None:
+    story = Story().leads()
+    base = story.state.seen
+    for _ in range(100):
+        assert story.waits(1.9).actions == []
+        write = story.waits(0.1).asked(e.Write)
+        assert write.base is base, "no read comes first"
+        assert (write.record.holder, write.incarnation) == (ME, TERM)
+        assert (write.record.acquired, write.record.transitions) == (WALL, 0), "acquireTime and transitions are kept"
+        assert story.actions == [write]
+        extend = story.writes().asked(e.Extend)
+        assert (extend.stop_at, extend.kill_at) == (story.now + 10, story.now + 13)
+        base = story.state.seen
+
+
+def test_a_renewal_that_fails_is_followed_by_a_read_and_an_update_as_in_client_go() -> None:
+    story = Story().leads()
+    own = story.state.seen
+    story.waits(2).fails(Kind.CONFLICT)
+    assert isinstance(story.requests[0], e.Get)
+    write = story.reads(own).asked(e.Write)
+    assert write.base is own
+
+
+def test_a_renewal_counts_from_before_it_was_sent() -> None:
+    story = Story().leads().waits(2)
+    assert story.writes(after=4).asked(e.Extend).stop_at == START + 2 + 10
+
+
+def test_the_next_renewal_is_due_a_retry_period_after_the_last_one_was_sent() -> None:
+    story = Story().leads().waits(2).writes(after=1)
+    assert story.waits(0.9).requests == []
+    story.waits(0.1).asked(e.Write)
+
+
+# --- what makes a write count
+
+
+@pytest.mark.parametrize("kind", [Kind.UNREACHABLE, Kind.THROTTLED, Kind.DENIED, Kind.REFUSED, Kind.CONFLICT])
+def test_a_renewal_that_failed_does_not_move_the_deadlines(kind: Kind) -> None:
+    story = Story().leads().waits(2).fails(kind)
+    assert story.state.stop_at == START + 10
+    assert not story.all(e.Extend)
+
+
+def test_a_no_op_answer_with_the_version_that_was_sent_does_not_count() -> None:
+    story = Story().leads().waits(2)
+    write = story.pending(e.Write)
+    assert write.base
+    story.tell(e.Wrote(write, replace(story.landed(), version=write.base.version)))
+    assert not story.all(e.Extend)
+    assert story.state.stop_at == START + 10
+
+
+def test_two_renewals_within_one_second_are_a_whole_second_apart_on_the_object() -> None:
+    story = Story().leads().waits(2)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE)
+    assert landed.record.renewed == story.wall
+    assert story.reads(landed).asked(e.Write).record.renewed == story.wall + SECOND
+
+
+def test_a_lost_renewal_that_happened_is_still_ones_own() -> None:
+    story = Story().leads().waits(2)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE, after=5)
+    assert story.reads(landed).asked(e.Write).base is landed
+    assert story.writes().asked(e.Extend).stop_at == START + 7 + 10
+
+
+def test_a_conflict_with_ones_own_write_that_a_proxy_sent_twice_is_no_loss() -> None:
+    story = Story().leads().waits(2)
+    landed = story.landed()
+    story.fails(Kind.CONFLICT).reads(landed)
+    assert story.asked(e.Write).base is landed
+    assert not story.all(e.Lost)
+
+
+def test_somebody_elses_label_costs_a_read_and_nothing_else() -> None:
+    story = Story().leads()
+    assert story.state.seen
+    labelled = story.relabelled(story.state.seen)
+    story.waits(2).fails(Kind.CONFLICT).reads(labelled).writes()
+    story.asked(e.Extend)
+
+
+# --- losing
+
+
+def test_leadership_is_given_up_at_the_renew_deadline_with_grace_and_not_later() -> None:
+    story = Story().leads().waits(2)
+    while story.now < START + 9:
+        if story.state.pending:
+            story.fails(Kind.UNREACHABLE, after=0.5)
+        else:
+            story.waits(0.5)
+    assert story.state.phase is Phase.LEADING
+    lost = story.waits(START + 10 - story.now).asked(e.Lost)
+    assert not lost.kill_now
+    assert lost.reason == "not renewed within the renew deadline of 10s"
+
+
+def test_an_answer_that_never_comes_does_not_delay_the_loss() -> None:
+    story = Story().leads().waits(2).waits(7.9)
+    assert not story.all(e.Lost)
+    story.waits(0.1).asked(e.Lost)
+
+
+def test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it() -> None:
+    story = Story().leads().waits(2)
+    assert story.pending(e.Write).timeout == 5
+    story.fails(Kind.UNREACHABLE, after=5)
+    assert story.pending(e.Get).timeout == 3
+    story.reads(story.lock(ME, TERM, renewed=WALL))
+    assert story.pending(e.Write).timeout == 3
+
+
+@pytest.mark.parametrize(
+    ("holder", "incarnation", "who"),
+    [
+        ("other", "term-9", "other"),
+        (ME, "term-2", "another candidate under this same identity"),
+        (ME, "", "another candidate under this same identity"),
+        ("", "", "nobody: it was cleared"),
+    ],
+)
+def test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace(
+    holder: str, incarnation: str, who: str
+) -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT)
+    story.reads(story.lock(holder, incarnation))
+    assert story.asked(e.Lost) == e.Lost(f"the lock is held by {who}", kill_now=True)
+    assert story.waits(60).actions == []
+
+
+def test_a_lock_overwritten_with_garbage_is_lost_without_grace() -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT)
+    story.reads(Observed(Record(), TERM, "7", "spec.holderIdentity is not a string"))
+    assert story.asked(e.Lost).kill_now
+
+
+def test_a_second_writer_of_the_same_identity_and_incarnation_is_noticed_by_its_renew_time() -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT)
+    story.reads(story.lock(ME, TERM, renewed=WALL + 77 * SECOND))
+    assert story.asked(e.Lost).kill_now
+
+
+def test_what_was_lost_is_not_taken_back_by_a_late_answer() -> None:
+    story = Story().leads().waits(2)
+    write, landed = story.pending(e.Write), story.landed()
+    story.waits(8).asked(e.Lost)
+    assert story.tell(e.Wrote(write, landed)).actions == []
+    assert story.state.phase is Phase.LOST
+
+
+def test_a_renewal_answered_just_in_time_keeps_the_lead_though_the_deadline_passed_meanwhile() -> None:
+    """The process slept: the answer is heard before the clock is looked at."""
+    story = Story().leads().waits(2).writes(after=8.5)
+    story.asked(e.Extend)
+    assert not story.all(e.Lost)
+
+
+def test_a_leader_whose_supervisor_does_not_answer_lets_the_lock_run_out() -> None:
+    story = Story().leads()
+    lost = story.tell(e.Deserted("the supervisor has not answered for 10s")).asked(e.Lost)
+    assert lost == e.Lost("the supervisor has not answered for 10s", kill_now=False)
+    assert story.tell(e.Emptied(release=True)).asked(e.Done) == e.Done(released=False, why="the term was lost")
+
+
+# --- retries
+
+
+def test_a_lost_answer_is_followed_up_at_once_and_then_at_the_retry_period() -> None:
+    story = Story().leads().waits(2).fails(Kind.UNREACHABLE)
+    story.asked(e.Get)
+    story.fails(Kind.UNREACHABLE)
+    assert story.waits(1.9).requests == []
+    story.waits(0.1).asked(e.Get)
+
+
+def test_a_throttled_leader_waits_no_longer_than_its_retry_period_and_then_writes() -> None:
+    story = Story().leads().waits(2)
+    story.luck = 0.5
+    story.fails(Kind.THROTTLED, retry_after=30)
+    assert story.waits(1.85).requests == []
+    story.waits(0.15).asked(e.Write)
+
+
+def test_conflicts_without_end_do_not_make_a_leader_spin() -> None:
+    story, asked = Story().leads(), 0
+    own = story.state.seen
+    while story.state.phase is Phase.LEADING:
+        asked += len(story.requests)
+        if isinstance(story.state.pending, e.Get):
+            story.reads(own)
+        elif story.state.pending:
+            story.fails(Kind.CONFLICT)
+        else:
+            story.waits(story.state.wake_at - story.now)
+    assert asked < 10 * 12
+
+
+# --- gone
+
+
+def test_a_leader_recreates_a_deleted_lock_at_once_and_keeps_its_count_and_its_time() -> None:
+    story = Story()
+    story.wakes().reads(story.lock("")).writes()
+    acquired = story.state.acquired
+    story.waits(2).fails(Kind.CONFLICT)
+    write = story.fails(Kind.MISSING).asked(e.Write)
+    assert (write.base, write.incarnation) == (None, TERM)
+    assert (write.record.acquired, write.record.transitions) == (acquired, 4)
+    story.writes().asked(e.Extend)
+
+
+def test_a_leader_that_somebody_forestalls_in_recreating_the_lock_has_lost() -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT).fails(Kind.MISSING)
+    story.fails(Kind.CONFLICT).waits(0.4)
+    assert story.reads(story.lock("other")).asked(e.Lost).kill_now
+
+
+def test_a_recreated_lock_carries_a_renew_time_later_than_any_before() -> None:
+    story = Story().leads()
+    before = story.state.seen
+    assert before
+    assert before.record.renewed
+    story.waits(2)
+    lost = story.pending(e.Write).record.renewed
+    assert lost
+    story.fails(Kind.UNREACHABLE).fails(Kind.MISSING)
+    renewed = story.asked(e.Write).record.renewed
+    assert renewed == lost + SECOND
+
+
+# --- a successor in the middle of a term
+
+
+def resumed() -> Story:
+    story = Story(resume(candidate(), TERM, START - 4, acquired=WALL - 60 * SECOND, transitions=7))
+    story.wakes().asked(e.Get)
+    return story
+
+
+def test_a_successor_reads_its_predecessors_lock_and_renews_at_once() -> None:
+    story = resumed()
+    own = story.lock(ME, TERM, renewed=WALL - 3 * SECOND, acquired=WALL - 60 * SECOND, transitions=7)
+    write = story.reads(own).asked(e.Write)
+    assert write.base is own
+    assert (write.record.acquired, write.record.transitions) == (WALL - 60 * SECOND, 7)
+    assert story.writes().asked(e.Extend).stop_at == START + 10
+    assert not story.all(e.Lead)
+
+
+def test_a_successor_has_no_more_time_than_its_predecessor_had() -> None:
+    story = resumed().waits(5.9)
+    assert not story.all(e.Lost)
+    story.waits(0.1).asked(e.Lost)
+
+
+def test_a_successor_forgives_what_its_predecessor_still_had_under_way() -> None:
+    story = resumed()
+    own = story.lock(ME, TERM)
+    story.reads(own).fails(Kind.CONFLICT)
+    late = story.lock(ME, TERM, renewed=WALL - SECOND)
+    assert story.reads(late).asked(e.Write).base is late
+
+
+def test_a_successor_that_finds_another_holder_has_lost_without_grace() -> None:
+    story = resumed()
+    assert story.reads(story.lock("other")).asked(e.Lost).kill_now
+
+
+def test_a_successor_recreates_a_deleted_lock_with_its_predecessors_count() -> None:
+    record = resumed().reads(None).asked(e.Write).record
+    assert (record.acquired, record.transitions) == (WALL - 60 * SECOND, 7)
