@@ -47,7 +47,7 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
     loader.load_and_set(found)
     user = loader._user.value if loader._user else {}  # noqa: SLF001 - it offers no other way to the user's entry
     cluster = loader._cluster.value  # noqa: SLF001
-    token = (found.api_key or {}).get("authorization", "")
+    token = (found.api_key or {}).get("BearerToken", "")  # with its scheme
     if "exec" in user and not token and not found.cert_file:
         msg = complaints[-1] if complaints else "its exec plugin gave no credentials"
         raise ValueError(msg)
