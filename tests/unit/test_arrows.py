@@ -19,15 +19,15 @@ ROOT = Path(__file__).parents[2]
 ARROWS = {
     "": "",
     "__main__": "cli",
-    "boot": "elector link log platform supervisor",
-    "cli": "election link locks log platform supervisor",
+    "boot": "elector link locks log platform supervisor",
+    "cli": "boot election link locks log platform supervisor",
     "elector": "election link locks log platform",
     "election": "",
     "link": "log platform",
     "locks": "election log platform",
     "log": "platform",
     "platform": "log",
-    "supervisor": "link log platform",
+    "supervisor": "election link log platform",
 }
 # Each package from elsewhere, and the modules that may import it, by the beginning of their names.
 PACKAGES = {
