@@ -106,7 +106,10 @@ def closing() -> Action:
 
 
 def call(function: Callable[[Request], object]) -> Action:
-    """Call `function(request)` in the proxy's thread, then pass the request on: to look at what is true just then."""
+    """Call `function(request)` in the proxy's thread, then pass the request on: to look at what is true just then.
+
+    What it raises is raised by the proxy's stop().
+    """
 
     async def act(exchange: Exchange) -> None:
         function(exchange.request)

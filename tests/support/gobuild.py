@@ -99,13 +99,13 @@ class GoModule:
         wanted = found[1] if found else "?"
         hint = f"install Go {wanted} or newer{self.otherwise}"
         if shutil.which("go") is None:
-            raise GoError(f"{self.name}: go is not on PATH: {hint}")
+            raise GoError(f"go is not on PATH: {hint}")
         # In the module's directory: there a Go that may fetch the newer toolchain says which it will use.
         said = subprocess.run(["go", "env", "GOVERSION"], cwd=self.source, capture_output=True, text=True, check=False)
         version = said.stdout.strip()
         if said.returncode != 0 or _number(version) < _number(wanted):
             own = version or " ".join(said.stderr.split()) or "unknown"
-            raise GoError(f"{self.name}: this Go is too old ({own}): {hint}")
+            raise GoError(f"this Go is too old ({own}): {hint}")
         return version
 
 

@@ -221,8 +221,8 @@ class Client:
         if self._reading:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-        if hard:
-            abortive(self._writer.get_extra_info("socket"))
+        if hard and (connection := self._writer.get_extra_info("socket")):  # None: the client was first
+            abortive(connection)
             self._writer.transport.abort()
         try:  # the client may be slow to say good-bye in TLS's way
             self._writer.close()
@@ -334,6 +334,9 @@ class HttpProxy(LoopThread):
             hard = True
         except asyncio.CancelledError:  # by stop(): not passed on, asyncio's callback for Python 3.11 trips over it
             hard = True
+        except Exception as error:  # noqa: BLE001 - what a test's own call() raised, too
+            self.failures.append(error)
+            hard = True
         finally:
             await client.close(hard=hard)
 
@@ -351,4 +354,5 @@ class HttpProxy(LoopThread):
             headers = [(bytes(name), bytes(value)) for name, value in response.headers]
             yield Answer(response.status_code, headers, connection, reader)
         finally:
+            writer.close()  # or Python 3.10 takes it for open
             writer.transport.abort()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
+import warnings
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -16,23 +19,34 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs `self.open()` in a new thread's loop from start(), and `self.shut()` there at stop()."""
+    """Runs `self.open()` in a new thread's loop from start(), and `self.shut()` there at stop().
+
+    What goes wrong in between belongs into `failures`: stop() raises the first.
+    """
+
+    failures: list[Exception]
 
     def start(self) -> Self:
         """Start the loop; what `open` raises is raised here."""
+        self.failures = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
         self._thread.start()
-        self._news = threading.Condition()
         self.run(self.open())
         return self
 
     def stop(self) -> None:
-        """End every task, then the loop."""
+        """End every task, then the loop; raise the first of `failures`."""
         self.run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        if sys.version_info < (3, 11):  # whose TLS transport takes itself for open after a failed handshake
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()
+        if self.failures:
+            raise self.failures[0]
 
     def run(self, work: Coroutine[None, None, T], timeout: float = 30) -> T:
         """Do this in the loop and return its result."""

@@ -147,7 +147,7 @@ class GivenPlane(Plane):
         config.load_kube_config(str(self.source), client_configuration=loaded)
         self.url = loaded.host
         self.ca_file = Path(loaded.ssl_ca_cert or "")
-        key = loaded.get_api_key_with_prefix("authorization")
+        key = loaded.get_api_key_with_prefix("BearerToken")
         self.api = Api(
             self.url,
             loaded.ssl_ca_cert,

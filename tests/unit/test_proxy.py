@@ -420,6 +420,21 @@ def test_a_call_sees_the_request_before_the_server_does(
     assert seen == [0, 1]
 
 
+def test_what_a_call_raises_fails_the_test(upstream: Upstream) -> None:
+    def wrong(_: object) -> None:
+        raise AssertionError("alive")
+
+    context = ssl.create_default_context(cafile=str(upstream.ca_file))
+    seeing = HttpProxy(upstream).start()
+    seeing.on(faults.call(wrong))
+    client = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=20, context=context)
+    with pytest.raises(ConnectionResetError):
+        put(client)
+    client.close()
+    with pytest.raises(AssertionError, match="alive"):
+        seeing.stop()
+
+
 def test_rules_can_look_into_the_request_and_be_removed(
     seeing: HttpProxy, client: http.client.HTTPSConnection, upstream: Upstream
 ) -> None:
