@@ -36,6 +36,7 @@ class Echo:
         self._listener = socket.create_server((LOOPBACK, 0))
         self.port: int = self._listener.getsockname()[1]
         self.got = b""
+        self.ended = threading.Event()  # a client's FIN has arrived
         self._connections: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -58,6 +59,7 @@ class Echo:
             while data := connection.recv(65536):
                 self.got += data
                 connection.sendall(data)
+            self.ended.set()
         except OSError:
             pass
         finally:
@@ -137,6 +139,16 @@ def test_silence_holds_old_and_new_connections_open_and_loses_nothing(proxy: Pro
             proxy.switch("pass")
             assert old.recv(3) == b"old"
             assert new.recv(3) == b"new"
+
+
+def test_silence_holds_a_fin_back(proxy: Proxy, echo: Echo) -> None:
+    with connect(proxy.port) as one:
+        ask(one, b"x")
+        proxy.switch("silent")
+        one.shutdown(socket.SHUT_WR)
+        assert not echo.ended.wait(0.1)
+        proxy.switch("pass")
+        assert echo.ended.wait(20)
 
 
 @pytest.mark.parametrize("mode", ["reset", "refuse"])

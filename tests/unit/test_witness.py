@@ -56,8 +56,10 @@ def test_a_descendant_alone_is_an_overlap(processes: Processes, witness: Witness
     processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
     witness.wait(lambda: witness.terms()[0].last > witness.terms()[1].born, "the descendant beats on")
     (overlap,) = witness.overlaps()
-    assert (overlap.earlier, overlap.later) == tuple(witness.terms())
+    assert overlap.earlier is not None
+    assert (overlap.earlier.pid, overlap.later.identity) == (witness.terms()[0].pid, "b")
     assert overlap.later.main.clash is not None
+    assert overlap.ns is not None, "its beats tell, too"
 
 
 def test_a_stopped_process_is_an_overlap_though_it_cannot_beat(processes: Processes, witness: Witness) -> None:
