@@ -65,7 +65,10 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
 
 
 def _vanished(turn: Turn) -> None:
-    """Gone is not free: its holder may still run, and creates it anew. Only who never saw it creates at once."""
+    """Gone is not free: its holder may still run, and creates it anew. Only who never saw it creates at once.
+
+    One wait is good for one try: after a failed one it may have been there, and have been deleted again.
+    """
     s, now = turn.s, turn.now
     if s.known and s.seen is None and not s.spent:
         return  # as before: the wait goes on
@@ -139,7 +142,8 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
             s.read_at = now + s.me.timing.retry_period if s.watching else now
     elif failure.kind in (Kind.UNREACHABLE, Kind.MISSING):
         s.doubt = s.doubt or failure.kind is Kind.UNREACHABLE
-        s.read_at = s.read_at if s.news else now
+        s.spent = not s.news
+        s.read_at = now if s.spent else s.read_at
 
 
 # --- looking on

@@ -47,7 +47,7 @@ class State:
     known: bool = False  # it has been read
     seen: Observed | None = None  # as last seen; None: not known, or known to be missing
     seen_at: float = 0.0  # when its record last changed
-    spent: bool = False  # a conflict showed that what was seen is outdated
+    spent: bool = False  # a failed write left in doubt what was seen: read before the next one
     gone_wait: float = 0.0  # how long a missing lock is waited for before it is created
     leader: str = ""  # whom Observe last told of
     losses: int = 0  # races lost since one was won
