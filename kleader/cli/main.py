@@ -6,10 +6,14 @@ import os
 import signal
 import sys
 
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in the background
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C shows no traceback, not even of an import
+
 import click
 
 from kleader import __version__
 from kleader.cli.run import run
+from kleader.cli.say import FAILED, fail
 
 SUPPORTED = ("linux", "darwin")
 
@@ -17,7 +21,7 @@ SUPPORTED = ("linux", "darwin")
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KLEADER", "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="kleader")
+@click.version_option(__version__, prog_name="kleader", allow_from_autoenv=False)  # images set KLEADER_VERSION
 def cli() -> None:
     """Run a command only while leader.
 
@@ -30,11 +34,14 @@ cli.add_command(run)
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C ends it as it ends any program; as PID 1 a TERM waits until somebody takes it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Run the command line. Whatever goes wrong is one line; as PID 1 a TERM waits until somebody takes it."""
     if os.getpid() == 1:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     if sys.platform not in SUPPORTED:
-        click.echo(f"kleader: error: {sys.platform} is not supported: Linux is, and macOS with limits", err=True)
-        sys.exit(125)
-    cli(prog_name="kleader")
+        fail(f"{sys.platform} is not supported: Linux is, and macOS with limits", FAILED)
+    try:
+        cli(prog_name="kleader")
+    except OSError as error:
+        fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", FAILED)
+    except Exception as error:  # noqa: BLE001 - nobody sees a traceback
+        fail(f"internal error: {type(error).__name__}: {error}; please report it", FAILED)

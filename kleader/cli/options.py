@@ -1,7 +1,8 @@
-"""The options that say which lock, where, and with what timings: the same for every command."""
+"""How options look, and those that say which lock, where, and with what timings: the same for every command."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,38 @@ import click
 from kleader.cli.types import Duration, Label, LockType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
+
+
+class Option(click.Option):
+    """Help shows it under ``section``, without kube-controller-manager's spellings: those are listed once."""
+
+    def __init__(self, declarations: Sequence[str], section: str, **attributes: Any) -> None:  # noqa: ANN401 - click's
+        super().__init__(declarations, show_envvar=True, **attributes)
+        self.section = section
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """As click has it, with fewer names."""
+        names, self.opts = self.opts, [name for name in self.opts if not name.startswith(ALIASES)]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = names
+
+
+def option(*declarations: str, section: str, **attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
+    """A decorator as click.option, for an Option."""
+    return click.option(*declarations, cls=Option, section=section, **attributes)
+
+
+lock = functools.partial(option, section="Lock")
+api = functools.partial(option, section="Kubernetes API")
+timing = functools.partial(option, section="Timings")
 
 LOCK = (
-    click.option(
+    lock(
         "--lock",
         "--leader-elect-resource-lock",
         "lock",
@@ -20,60 +49,71 @@ LOCK = (
         default="lease",
         show_default=True,
         metavar="TYPE",
-        help="Kept in: lease (a Lease at the Kubernetes API), file or file:PATH (a file on this machine).",
+        help="lease: a Lease at the Kubernetes API. file or file:PATH: a file on this machine.",
     ),
-    click.option(
+    lock(
         "--name",
         "--leader-elect-resource-name",
         "name",
-        help="The lock's name; all candidates share it.  [default: the command's base name]",
+        metavar="NAME",
+        show_default="the command's base name",
+        help="Shared by all candidates for this lock.",
     ),
-    click.option(
+    lock(
         "-n",
         "--namespace",
         "--leader-elect-resource-namespace",
         "namespace",
         default="",
-        help="The lock's namespace.  [default: POD_NAMESPACE, the service account's, the context's, default]",
+        metavar="NAMESPACE",
+        show_default="POD_NAMESPACE, the service account's, the context's, default",
+        help="Where the lock is.",
     ),
-    click.option("--identity", help="This candidate, unlike any other.  [default: HOSTNAME_UUID]"),
-    click.option("--lock-label", "labels", type=Label(), multiple=True, help="A label for the lock object; repeatable."),
+    lock("--identity", metavar="ID", show_default="HOSTNAME_UUID", help="This candidate, unlike any other."),
+    lock("--lock-label", "lock_label", type=Label(), multiple=True, help="A label for the Lease; may be repeated."),
 )
 
 API = (
-    click.option("--kubeconfig", default="", metavar="PATH", help="Instead of KUBECONFIG or the Pod's service account."),
-    click.option("--context", default="", help="The kubeconfig context to use."),
-    click.option("--cluster", default="", help="The kubeconfig cluster to use."),
-    click.option("--user", default="", help="The kubeconfig user to use."),
-    click.option("-s", "--server", "--master", "server", default="", metavar="URL", help="The API server's address."),
-    click.option("--as", "impersonate", default="", metavar="USER", help="Act as this user (impersonation)."),
-    click.option(
+    api(
+        "--kubeconfig",
+        default="",
+        metavar="PATH",
+        show_default="KUBECONFIG, the Pod's service account, ~/.kube/config",
+        help="How to reach the cluster.",
+    ),
+    api("--context", default="", metavar="NAME", help="The kubeconfig's context to use."),
+    api("--cluster", default="", metavar="NAME", help="The kubeconfig's cluster to use."),
+    api("--user", default="", metavar="NAME", help="The kubeconfig's user to use."),
+    api("-s", "--server", "--master", "server", default="", metavar="URL", help="The API server's address."),
+    api("--as", "as", default="", metavar="USER", help="Act as this user (impersonation)."),
+    api(
         "--request-timeout",
         type=Duration(),
-        help="The longest that one request may take.  [default: half the renew deadline]",
+        show_default="half the renew deadline",
+        help="The longest that one request may take; no more than the default.",
     ),
 )
 
 TIMING = (
-    click.option(
+    timing(
         "--lease-duration",
         "--leader-elect-lease-duration",
         "lease_duration",
         type=Duration(),
         default="15s",
         show_default=True,
-        help="How long others wait for a leader that is silent; whole seconds count.",
+        help="For how long a leader that is silent keeps the lock; whole seconds count.",
     ),
-    click.option(
+    timing(
         "--renew-deadline",
         "--leader-elect-renew-deadline",
         "renew_deadline",
         type=Duration(),
         default="10s",
         show_default=True,
-        help="A leader that could not renew for so long stops.",
+        help="A leader that could not renew for so long stops its command.",
     ),
-    click.option(
+    timing(
         "--retry-period",
         "--leader-elect-retry-period",
         "retry_period",
@@ -82,20 +122,23 @@ TIMING = (
         show_default=True,
         help="Between two renewals; at least 1s.",
     ),
-    click.option(
+    timing(
         "--loss-grace",
         type=Duration(),
-        help="Between the stop signal and SIGKILL when leadership is lost.  [default: what fits, 3s at most]",
+        show_default="what fits, at most 3s",
+        help="Between the stop signal and SIGKILL when leadership is lost.",
     ),
-    click.option(
+    timing(
         "--kill-budget",
         type=Duration(),
-        help="Allowed for SIGKILL to empty the tree.  [default: 500ms]",
+        show_default="500ms",
+        help="Allowed for SIGKILL to end the command and all of its descendants.",
     ),
-    click.option(
+    timing(
         "--clock-skew",
         type=Duration(),
-        help="Allowed for clocks of different rates.  [default: a tenth of the lease duration]",
+        show_default="a tenth of the lease duration",
+        help="Allowed for clocks that run at different rates.",
     ),
 )
 
@@ -104,8 +147,8 @@ def add(*groups: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[...
     """A decorator that adds groups of options in the order in which help shows them."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed([option for group in groups for option in group]):
-            function = option(function)
+        for each in reversed([each for group in groups for each in group]):
+            function = each(function)
         return function
 
     return decorate

@@ -2,156 +2,188 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import re
 import shutil
 import signal
-import socket
 import sys
-import uuid
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from kleader import boot, platform
-from kleader.cli import options, types
+from kleader.cli import naming, options, types
+from kleader.cli.command import CommandRunner
+from kleader.cli.say import FAILED, NOT_EXECUTABLE, NOT_FOUND, fail
 from kleader.election import timing
 from kleader.election.duration import text
+from kleader.election.record import LONGEST_DURATION
 from kleader.link.plan import Plan
 from kleader.locks.file import LockFileError, default_path, open_lock
 from kleader.log import Log
 
-FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 LOSS_EXIT_CODE = 255  # glog.Fatalf's
-_WRAPPERS = re.compile(
-    r"(python|pypy|ruby|perl|php|lua|node|nodejs|deno|bun)[\d.]*"
-    r"|java|dotnet|mono|erl|elixir|guile|racket|tclsh|wish|Rscript|julia|groovy|scala"
-    r"|(a|ba|da|k|mk|z|c|tc|fi)?sh|busybox|env|sudo|su|doas|nice|ionice|chrt|taskset|nohup|setsid|stdbuf|time|timeout|unbuffer"
-    r"|xargs|exec|command|chroot|unshare|nsenter|setpriv|gosu|su-exec|runuser|tini|dumb-init|flock|numactl|prlimit|script"
-    r"|strace|ltrace|gdb|valgrind|npx|npm|yarn|pnpm|uv|uvx|poetry|pipenv|bundle|make|kleader|watch|s6-\w+|catatonit",
-)
+
+election = functools.partial(options.option, section="Election")
+of_command = functools.partial(options.option, section="Command")
+messages = functools.partial(options.option, section="Messages")
+
+EPILOG = """
+\b
+Exit status:
+  the command's own, 128+N if signal N ended it
+  2       usage
+  124     not acquired within --wait
+  125     kleader itself failed
+  126     the command cannot be executed
+  127     the command was not found
+  255     leadership lost (--loss-exit-code)
+
+\b
+kube-controller-manager's spellings are accepted too:
+  --leader-elect-resource-lock      --leader-elect-lease-duration
+  --leader-elect-resource-name      --leader-elect-renew-deadline
+  --leader-elect-resource-namespace --leader-elect-retry-period
+
+\b
+Examples:
+  kleader run --lock file -- ./nightly-report
+  kleader run -n jobs --name beat -- celery -A proj beat
+"""
 
 
-@click.command(
-    context_settings={"allow_interspersed_args": False, "show_default": False},
-    options_metavar="[OPTIONS] --",
-)
+@click.command(cls=CommandRunner, options_metavar="[OPTIONS] -- COMMAND [ARG]...", epilog=EPILOG)
 @options.add(options.LOCK, options.API, options.TIMING)
-@click.option(
+@election(
     "--leader-elect",
     is_flag=False,
     flag_value="true",
     default="true",
-    type=click.BOOL,
+    type=types.Switch(),
     metavar="[true|false]",
     help="false: run the command at once, with no election, as kube-controller-manager does.",
 )
-@click.option(
+@election(
     "--wait",
     type=types.Duration(["live"]),
-    help="Give up acquiring after so long, with status 124; live: on the first sign of life of a leader.",
+    show_default="for ever",
+    help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen.",
 )
-@click.option("--no-wait", is_flag=True, help="Try once: --wait 0.")
-@click.option(
+@election("--no-wait", is_flag=True, help="Try to acquire once: --wait 0.")
+@election(
     "--on-loss",
     type=click.Choice(["exit", "wait"]),
     default="exit",
     show_default=True,
-    help="When leadership is lost: exit, or contend again.",
+    help="When leadership is lost: exit, or become a candidate again.",
 )
-@click.option(
+@election(
     "--loss-exit-code",
     type=click.IntRange(0, 255),
+    metavar="STATUS",
     default=LOSS_EXIT_CODE,
     show_default=True,
-    help="The status for leadership lost.",
+    help="The exit status when leadership is lost.",
 )
-@click.option(
+@election("--no-release", is_flag=True, help="Leave the lock to run out at the end, instead of releasing it.")
+@of_command(
     "--restart",
     type=click.Choice(["no", "on-failure", "always"]),
     default="no",
+    metavar="WHEN",
     show_default=True,
-    help="Start a command that ended again while still leading, with backoff.",
+    help="no, on-failure or always: start a command that ended again while leading, with backoff.",
 )
-@click.option("--until-empty", is_flag=True, help="The command has ended only when all of its descendants have.")
-@click.option("--no-release", is_flag=True, help="Leave the lock to run out instead of releasing it at the end.")
-@click.option("--stop-signal", type=types.Signal(), help="How to ask the command to stop.  [default: the one received, or TERM]")
-@click.option(
+@of_command("--until-empty", is_flag=True, help="The command has ended only when all of its descendants have.")
+@of_command(
+    "--stop-signal",
+    type=types.Signal(),
+    metavar="SIGNAL",
+    show_default="the one received, else TERM",
+    help="How to ask the command to stop.",
+)
+@of_command(
     "--stop-signal-to",
     type=click.Choice(["main", "group"]),
     default="main",
     show_default=True,
     help="Ask the main process alone, or its process group.",
 )
-@click.option(
+@of_command(
     "--stop-timeout",
     type=types.Duration(),
     default="25s",
     show_default=True,
     help="How long a command that was asked to stop may take before SIGKILL.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr.")
-@click.option("-v", "verbosity", is_flag=False, flag_value="1", default="0", type=types.Verbosity(), help="Log more; -v=N as klog.")
-@click.option("-q", "quiet", is_flag=True, help="Log warnings and errors only.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARG]...")
+@messages("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr.")
+@messages(
+    "-v",
+    "--v",
+    "v",
+    is_flag=False,
+    flag_value="1",
+    default="0",
+    type=types.Verbosity(),
+    help="Say more; N is a level, as in -v=4.",
+)
+@messages("-q", "--quiet", "quiet", is_flag=True, help="Say only what went wrong.")
 def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     """Run COMMAND only while this candidate is the leader.
 
     It is started when the lock is acquired and killed, with all of its descendants, before anybody else can have it.
-    Exits with the command's status; 124 not acquired in time, 125 kleader failed, 126 and 127 as a shell has them, 255
-    leadership lost.
-
-    Every option is also read from the environment as KLEADER_RUN_OPTION, such as KLEADER_RUN_LEASE_DURATION.
     """
-    if not command:
-        msg = "no command given: kleader run [OPTIONS] -- COMMAND [ARG]..."
-        raise click.UsageError(msg)
+    _prevail(given, "wait", "no_wait")
+    _prevail(given, "v", "quiet")
     plan, remarks = _plan(list(command), given)
     _check_command(command[0])
     if plan.lock == "file":
         _check_file(plan)
-    log = Log(plan.log_format, plan.verbosity, lock=plan.lock, namespace=plan.namespace, name=plan.name, identity=plan.identity)
+    log = Log(
+        plan.log_format,
+        plan.verbosity,
+        lock=plan.lock,
+        namespace=plan.namespace,
+        name=plan.name,
+        identity=plan.identity,
+    )
     for remark in remarks:
         log.warning(remark)
     boot.become_supervisor(plan)
 
 
+def _prevail(given: dict[str, Any], one: str, other: str) -> None:
+    """Of two contrary options, let the command line's win over the environment's. click.UsageError otherwise."""
+    if not given[one] or not given[other]:
+        return
+    context = click.get_current_context()
+    source = context.get_parameter_source
+    if source(one) is source(other):
+        names = (next(param.opts[0] for param in context.command.params if param.name == each) for each in (one, other))
+        msg = f"{' and '.join(names)} exclude each other: leave one out"
+        raise click.UsageError(msg)
+    given[other if source(one) is click.core.ParameterSource.COMMANDLINE else one] = None
+
+
 def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
     """The checked options, and what should be said of them. click.UsageError: exit status 2."""
     remarks: list[str] = []
-    try:
-        times = timing.choose(
-            given["lease_duration"],
-            given["renew_deadline"],
-            given["retry_period"],
-            grace=given["loss_grace"],
-            kill=given["kill_budget"],
-            skew=given["clock_skew"],
-        )
-    except timing.TimingError as error:
-        raise click.UsageError(str(error)) from None
-    if given["loss_grace"] is None and times.grace < timing.MOST_GRACE:
-        remarks.append(f"the grace on loss is shortened to {text(times.grace)}: no more fits into the lease duration")
-    elect = given["leader_elect"]
-    kind, path = given["lock"] if elect else ("", "")
-    wait, live = _wait(given)
-    if elect and kind != "file" and wait is not None and 0 < wait < times.lease_duration:
-        remarks.append(
-            f"--wait {text(wait)} is shorter than the lease duration {text(times.lease_duration)}:"
-            " the lock of a leader that crashed can never be taken in that time",
-        )
-    name = types.object_name(given["name"]) if given["name"] else _default_name(command[0], remarks) if elect else ""
+    times = _timing(given, remarks)
+    kind, path = given["lock"] if given["leader_elect"] else ("", "")
     namespace = types.namespace_name(given["namespace"])
+    name = _name(given["name"], kind, path, command[0], remarks)
     if kind == "file":
         namespace = namespace or os.environ.get("POD_NAMESPACE", "") or "default"
         if given["no_release"]:
             msg = "--no-release: a file lock lasts no longer than its processes; leave the option out"
             raise click.UsageError(msg)
         path = path or _default_path(namespace, name)
-    request_timeout = times.request_timeout if given["request_timeout"] is None else given["request_timeout"]
-    if not 0 < request_timeout <= times.request_timeout:
-        msg = f"--request-timeout {text(request_timeout)} must be more than 0s, and at most half the renew deadline, {text(times.request_timeout)}"
-        raise click.UsageError(msg)
+    wait, live = _wait(given)
+    if kind == "lease" and wait and wait < times.lease_duration:
+        remarks.append(
+            f"--wait {text(wait)} is shorter than the lease duration {text(times.lease_duration)}:"
+            " the lock of a leader that crashed can never be taken in that time",
+        )
     plan = Plan(
         command=command,
         path=[place for place in sys.path if place and os.path.isabs(place)],
@@ -160,23 +192,16 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         namespace=namespace,
         name=name,
         file=path,
-        identity=types.identity(given["identity"]) if given["identity"] is not None else _default_identity(),
-        labels=dict(given["labels"]),
-        api={
-            "kubeconfig": given["kubeconfig"],
-            "context": given["context"],
-            "cluster": given["cluster"],
-            "user": given["user"],
-            "server": given["server"],
-            "as": given["impersonate"],
-        },
+        identity=naming.identity() if given["identity"] is None else types.identity(given["identity"]),
+        labels=dict(given["lock_label"]),
+        api={key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server", "as")},
         lease_duration=times.lease_duration,
         renew_deadline=times.renew_deadline,
         retry_period=times.retry_period,
         grace=times.grace,
         kill=times.kill,
         skew=times.skew,
-        request_timeout=request_timeout,
+        request_timeout=_request_timeout(given["request_timeout"], times),
         wait=wait,
         live=live,
         on_loss=given["on_loss"],
@@ -188,47 +213,66 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         stop_group=given["stop_signal_to"] == "group",
         stop_timeout=given["stop_timeout"],
         log_format=given["log_format"],
-        verbosity=0 if given["quiet"] else 1 + given["verbosity"],
+        verbosity=0 if given["quiet"] else 1 + (given["v"] or 0),
     )
     return plan, remarks
 
 
+def _timing(given: dict[str, Any], remarks: list[str]) -> timing.Timing:
+    try:
+        times = timing.choose(
+            given["lease_duration"],
+            given["renew_deadline"],
+            given["retry_period"],
+            grace=given["loss_grace"],
+            kill=given["kill_budget"],
+            skew=given["clock_skew"],
+        )
+    except timing.TimingError as error:
+        raise click.UsageError(str(error)) from None
+    if times.lease_duration > LONGEST_DURATION:
+        msg = f"lease duration {text(times.lease_duration)} is longer than a year: {text(LONGEST_DURATION)} at most"
+        raise click.UsageError(msg)
+    if given["loss_grace"] is None and times.grace < timing.MOST_GRACE:
+        remarks.append(f"the grace on loss is shortened to {text(times.grace)}: no more fits into the lease duration")
+    return times
+
+
+def _request_timeout(given: float | None, times: timing.Timing) -> float:
+    most = times.request_timeout
+    if given is None:
+        return most
+    if not 0 < given <= most:
+        msg = f"--request-timeout {text(given)} must be more than 0s, and at most half the renew deadline, {text(most)}"
+        raise click.UsageError(msg)
+    return given
+
+
 def _wait(given: dict[str, Any]) -> tuple[float | None, bool]:
     """Seconds (None: for ever) and whether to give up on a sign of life."""
-    wait = given["wait"]
     if given["no_wait"]:
-        if wait is not None:
-            msg = "--no-wait and --wait exclude each other: leave one out"
-            raise click.UsageError(msg)
         return 0.0, False
-    return (None, True) if wait == "live" else (wait, False)
+    return (None, True) if given["wait"] == "live" else (given["wait"], False)
 
 
-def _default_name(command: str, remarks: list[str]) -> str:
-    base = os.path.basename(command)
-    if _WRAPPERS.fullmatch(base):
-        msg = f"give --name: a lock named after {base} would be shared by unrelated jobs, or change with an upgrade"
-        raise click.UsageError(msg)
-    name = re.sub(r"[^a-z0-9.-]+", "-", base.lower())
-    name = re.sub(r"[-.]*\.[-.]*", ".", name).strip("-.")[:253].rstrip("-.")
-    if not name:
-        msg = f"give --name: {base!r} cannot be made a lock's name"
-        raise click.UsageError(msg)
-    if name != base:
-        remarks.append(f"the lock's name is {name}, made from the command {base}: give --name to choose another")
+def _name(given: str | None, kind: str, path: str, command: str, remarks: list[str]) -> str:
+    if given:
+        return types.object_name(given)
+    if not kind:
+        return ""
+    if path:
+        return naming.from_file(path)
+    name, remark = naming.from_command(command)
+    if remark:
+        remarks.append(remark)
     return name
-
-
-def _default_identity() -> str:
-    """kube-controller-manager's: the host's name and a UUID."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def _default_path(namespace: str, name: str) -> str:
     try:
         return default_path(namespace, name)
     except LockFileError as error:
-        _fail(error.strerror, FAILED)
+        fail(error.strerror, FAILED)
 
 
 def _stop_signal(number: int | None) -> int:
@@ -242,10 +286,12 @@ def _check_command(name: str) -> None:
     """Found out before the lock is touched, as far as looking can tell."""
     if shutil.which(name):
         return
-    places = [name] if os.sep in name else [os.path.join(place, name) for place in os.get_exec_path()]
-    if any(os.path.exists(place) for place in places):
-        _fail(f"cannot execute {name}: not an executable file", NOT_EXECUTABLE)
-    _fail(f"cannot execute {name}: no such command", NOT_FOUND)
+    named = os.sep in name
+    places = [name] if named else [os.path.join(place, name) for place in os.get_exec_path()]
+    if not any(os.path.exists(place) for place in places):
+        fail(f"cannot execute {name}: {'no such file' if named else 'not found in PATH'}", NOT_FOUND)
+    why = "it is a directory" if os.path.isdir(name) else "permission denied: chmod +x it, or name an interpreter"
+    fail(f"cannot execute {name}: {why}", NOT_EXECUTABLE)
 
 
 def _check_file(plan: Plan) -> None:
@@ -253,9 +299,4 @@ def _check_file(plan: Plan) -> None:
         made = not os.path.exists(os.path.dirname(plan.file)) and plan.file == default_path(plan.namespace, plan.name)
         os.close(open_lock(plan.file, make_directory=made))
     except LockFileError as error:
-        _fail(error.strerror, FAILED)
-
-
-def _fail(sentence: str | None, status: int) -> NoReturn:
-    click.echo(f"kleader: error: {sentence}", err=True)
-    sys.exit(status)
+        fail(error.strerror, FAILED)

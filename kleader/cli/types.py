@@ -20,7 +20,7 @@ _LABEL_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_IDENTITY = 63, 253, 1024
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[Any]):
     """A Go duration, in seconds; ``words`` are accepted as they are."""
 
     name = "duration"
@@ -35,10 +35,25 @@ class Duration(click.ParamType):
         try:
             return duration.parse(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            words = "".join(f", or {word}" for word in self._words)
+            self.fail(f"{error}{words}", param, ctx)
 
 
-class LockType(click.ParamType):
+class Switch(click.ParamType[Any]):
+    """What Go's strconv.ParseBool takes, in any case. Nothing is neither: an election is not turned off by accident."""
+
+    name = "boolean"
+    values = {**dict.fromkeys(("1", "t", "true"), True), **dict.fromkeys(("0", "f", "false"), False)}  # noqa: RUF012
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """True or False."""
+        if isinstance(value, bool):
+            return value
+        found = self.values.get(value.lower())
+        return self.fail(f"{value!r} is neither true nor false", param, ctx) if found is None else found
+
+
+class LockType(click.ParamType[Any]):
     """``lease``, or ``file`` with or without a path; as a pair of type and path."""
 
     name = "lock"
@@ -51,10 +66,13 @@ class LockType(click.ParamType):
         kind, colon, path = value.partition(":")
         if kind not in self.aliases or (colon and (kind != "file" or not path)):
             self.fail(f"{value!r} is not a lock: choose lease, file or file:PATH", param, ctx)
-        return self.aliases[kind], os.path.abspath(path) if path else ""
+        try:
+            return self.aliases[kind], os.path.abspath(path) if path else ""
+        except OSError:
+            return self.fail(f"{path!r} is relative to a directory that is gone: write it from /", param, ctx)
 
 
-class Signal(click.ParamType):
+class Signal(click.ParamType[Any]):
     """A signal by name, with or without SIG, or by number."""
 
     name = "signal"
@@ -67,12 +85,13 @@ class Signal(click.ParamType):
         for candidate in (name, f"SIG{name}"):
             if candidate in signal.Signals.__members__:
                 return int(signal.Signals[candidate])
-        if name.isdecimal() and int(name) in {int(number) for number in signal.valid_signals()}:
-            return int(name)
+        numbers = {str(int(number)): int(number) for number in signal.valid_signals()}
+        if name in numbers:
+            return numbers[name]
         return self.fail(f"{value!r} is not a signal: write it as TERM, SIGTERM or 15", param, ctx)
 
 
-class Verbosity(click.ParamType):
+class Verbosity(click.ParamType[Any]):
     """``-v``, ``-vv`` and klog's ``-v=4``."""
 
     name = "n"
@@ -82,14 +101,14 @@ class Verbosity(click.ParamType):
         if isinstance(value, int):
             return value
         text = value.removeprefix("=")
-        if text.isdecimal():
+        if re.fullmatch("[0-9]{1,4}", text):
             return int(text)
         if text and not text.strip("v"):
             return len(text) + 1
-        return self.fail(f"{value!r} is not a number", param, ctx)
+        return self.fail(f"{text!r} is not a level: write -v, -vv or -v=4", param, ctx)
 
 
-class Label(click.ParamType):
+class Label(click.ParamType[Any]):
     """``KEY=VALUE`` as Kubernetes takes it; as a pair."""
 
     name = "key=value"
@@ -109,14 +128,15 @@ class Label(click.ParamType):
             and (not content or _LABEL_PART.fullmatch(content))
         )
         if not valid:
-            self.fail(f"{value!r} is not a label: write it as KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx)
+            self.fail(f"{value!r} is not a label: write KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx)
         return key, content
 
 
 def object_name(value: str) -> str:
     """A name that every Kubernetes object may have; click.UsageError otherwise."""
     if len(value) > _LONGEST_NAME or not _DNS_NAME.fullmatch(value):
-        msg = f"--name {value!r} is not an object name: lower case letters, digits, - and . only, {_LONGEST_NAME} at most"
+        rule = f"lower case letters, digits, - and . only, {_LONGEST_NAME} at most, a letter or digit first and last"
+        msg = f"--name {_short(value)} is not an object name: {rule}"
         raise click.UsageError(msg)
     return value
 
@@ -124,7 +144,8 @@ def object_name(value: str) -> str:
 def namespace_name(value: str) -> str:
     """A namespace's name, or "" for the one that the surroundings give; click.UsageError otherwise."""
     if value and (len(value) > _LONGEST_LABEL or not _DNS_LABEL.fullmatch(value)):
-        msg = f"--namespace {value!r} is not a namespace: lower case letters, digits and - only, {_LONGEST_LABEL} at most"
+        rule = f"lower case letters, digits and - only, {_LONGEST_LABEL} at most, a letter or digit first and last"
+        msg = f"--namespace {_short(value)} is not a namespace: {rule}"
         raise click.UsageError(msg)
     return value
 
@@ -135,3 +156,8 @@ def identity(value: str) -> str:
         msg = f"--identity must be 1 to {_LONGEST_IDENTITY} printable characters, and unlike every other candidate's"
         raise click.UsageError(msg)
     return value
+
+
+def _short(value: str) -> str:
+    """Quoted, and cut to what a line holds."""
+    return repr(value if len(value) <= _LONGEST_LABEL else f"{value[:_LONGEST_LABEL]}…")
