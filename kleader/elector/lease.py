@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 from kleader.elector.loop import Loop
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def main(plan: Plan, channel: Channel, log: Log, run_helper: Callable[[str], list[str]]) -> None:
-    """Run until the election is over; ends only by the link, whatever signals arrive."""
+    """Run until the election is over; ends only by the link, whatever signals arrive.
+
+    The loop is left as it is: closing it would wait for a name resolution that cannot be interrupted.
+    """
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -31,4 +36,7 @@ def main(plan: Plan, channel: Channel, log: Log, run_helper: Callable[[str], lis
         await credentials.refresh()
         return Lease(Api(credentials), plan.namespace or credentials.namespace, plan.name, plan.labels)
 
-    asyncio.run(Loop(plan, channel, log, find_lock).run())
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
+    logging.getLogger("asyncio").propagate = False
+    sys.unraisablehook = lambda event: log.debug(f"{event.err_msg or 'ignored'}: {event.exc_value}")
+    asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, find_lock).run())

@@ -7,12 +7,13 @@ import math
 import os
 import random
 import time
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kleader import platform
 from kleader.election import events as e
 from kleader.election.duration import text
-from kleader.election.elector import Candidate, Phase, State, resume, step
+from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import Timing
 from kleader.elector.orphans import Orphans
 from kleader.elector.watchdog import Watchdog
@@ -43,6 +44,7 @@ class Loop:
         self._orphans: Orphans | None = None
         self._watchdog: Watchdog | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._requesting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._early: list[e.Event] = []  # what the supervisor said before the lock was found
         self._over = asyncio.Event()
@@ -50,22 +52,23 @@ class Loop:
     async def run(self) -> None:
         """Until the election or the supervisor is over."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._on_error)
         self._timer = platform.Timer()
         loop.add_reader(self._timer.fd, self._on_timer)
         loop.add_reader(self._channel.fd, self._on_link)
-        ping = loop.create_task(self._ping())
+        self._spawn(self._ping())
         await self._over.wait()
-        for task in (ping, *self._tasks):
-            task.cancel()
 
     async def _begin(self, assign: m.Assign) -> None:
+        plan = self._plan
+        waits = plan.wait and not assign.leading
         try:
-            self._lock = await self._find_lock()
-        except SetUpError as error:
-            self._say(m.Failed(self._term, str(error), FAILED))
+            self._lock = await asyncio.wait_for(self._find_lock(), plan.wait if waits else None)
+        except (SetUpError, asyncio.TimeoutError) as error:
+            reason = str(error) or "no credentials for the API server were found in the time given by --wait"
+            self._say(m.Failed(self._term, reason, FAILED))
             self._over.set()
             return
-        plan = self._plan
         self._log.about(namespace=self._lock.namespace)
         timing = Timing(
             plan.lease_duration, plan.renew_deadline, plan.retry_period, plan.grace, plan.kill, plan.skew,
@@ -82,6 +85,8 @@ class Loop:
             self._state = resume(
                 me, assign.incarnation, assign.t0, acquired=assign.acquired, transitions=assign.transitions,
             )  # fmt: skip
+        elif assign.replaces:
+            self._state = resume_waiting(me, assign.incarnation)
         else:
             self._state = State(me, assign.incarnation)
         for event in (e.Woke(), *self._early):
@@ -108,7 +113,9 @@ class Loop:
 
     def _perform(self, action: e.Action) -> None:
         if isinstance(action, (e.Get, e.Write)):
-            self._spawn(self._request(action))
+            if self._requesting:
+                self._requesting.cancel()
+            self._requesting = self._spawn(self._request(action))
         elif isinstance(action, e.Watch):
             self._stop_watching()
             self._watching = self._spawn(self._watch(action.version))
@@ -162,6 +169,8 @@ class Loop:
                 )
         except LockError as error:
             event = e.Failed(request, error.failure)
+        if self._requesting is asyncio.current_task():
+            self._requesting = None
         self._feed(event)
 
     async def _watch(self, version: str) -> None:
@@ -169,8 +178,10 @@ class Loop:
         assert lock is not None  # noqa: S101
         ended = e.WatchEnded("the watch ended")
         try:
-            async for seen in lock.watch(version, self._plan.request_timeout):
-                if self._watching is mine:
+            async with aclosing(lock.watch(version, self._plan.request_timeout)) as states:
+                async for seen in states:
+                    if self._watching is not mine:  # a cancellation may be lost (before Python 3.12)
+                        return
                     self._feed(e.Saw(seen))
         except WatchError as error:
             ended = error.ended
@@ -217,6 +228,8 @@ class Loop:
         for pid, start in assign.started:
             if self._orphans:
                 self._orphans.started(pid, start)
+        if self._orphans:
+            self._orphans.look()
         if self._watchdog and assign.leading:
             self._log.role = "leader"
             plan = self._plan
@@ -247,10 +260,10 @@ class Loop:
         self._feed(e.Woke())
 
     async def _ping(self) -> None:
-        """While leading: a sign of life for the supervisor, and a look at its own."""
+        """While leading, or taking over: a sign of life for the supervisor, and a look at its own."""
         while True:
             await asyncio.sleep(_PING)
-            if self._state and self._state.phase is Phase.LEADING and self._watchdog:
+            if self._watchdog and (self._state is None or self._state.phase is Phase.LEADING):
                 self._say(m.Ping(self._term))
                 silence = platform.clock() - self._watchdog.heard_at
                 if silence > self._plan.renew_deadline:
@@ -274,5 +287,15 @@ class Loop:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001
-            self._log.error(f"the elector failed: {type(error).__name__}: {error}")
-            os._exit(FAILED)
+            self._fail(error)
+
+    def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What asyncio would print with a traceback. A callback of ours that fails is a bug; transports end by themselves."""
+        error = context.get("exception")
+        if "handle" in context and error:
+            self._fail(error)
+        self._log.debug(f"{context.get('message')}: {error}")
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        self._log.error(f"the elector failed: {type(error).__name__}: {error}")
+        os._exit(FAILED)

@@ -40,8 +40,8 @@ class Watchdog:
             return
         self._looked_at = now
         self._log.repeated("the supervisor does not act on its deadline: killing it and the command")
+        self._orphans.look()  # while they are below it: afterwards they are nobody's
         supervisor = self._orphans.supervisor
         if supervisor.pid != 1:
             platform.kill(supervisor)
-        self._orphans.look()
         self._orphans.sweep()

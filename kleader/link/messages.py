@@ -16,11 +16,15 @@ MARKER = "KLEADER_TERM_"  # begins a variable of the command's environment; the 
 
 
 class Assign(NamedTuple):
-    """First of all: the candidacy. ``leading``: take over in the middle of a term from an elector that died."""
+    """First of all: the candidacy. ``leading``: take over in the middle of a term from an elector that died.
+
+    ``replaces``: there was an elector before this one, which may have seen the lock held, and may have written to it.
+    """
 
     term: int
     incarnation: str
     leading: bool
+    replaces: bool
     t0: float
     token: str
     acquired: int

@@ -39,6 +39,7 @@ class Elector:
         self._channel: Channel | None = None
         self._deaths = 0
         self._born = 0.0
+        self.replaces = False  # the one that runs had a predecessor
         self.pid = 0
         self.start_at = 0.0  # when the next one may be started
         self.heard_at = math.inf
@@ -56,6 +57,7 @@ class Elector:
     def start(self, now: float, *, leading: bool) -> None:
         """Start one. OSError: no room for another process, or (the file lock) the lock cannot be opened."""
         self.pid, self._channel = self.starter.start(leading=leading)
+        self.replaces = self._born > 0
         self._born = self.heard_at = now
 
     def tell(self, message: Message) -> None:

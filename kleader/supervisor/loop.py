@@ -481,6 +481,7 @@ class Supervisor:
                 self._term,
                 self._incarnation,
                 lead is not None,
+                elector.replaces,
                 self._deadline.stop_at - self._plan.renew_deadline if lead else 0.0,
                 lead.token if lead else "",
                 lead.acquired if lead else 0,
