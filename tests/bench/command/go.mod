@@ -1,0 +1,3 @@
+module kleader.test/bench/command
+
+go 1.26.0
