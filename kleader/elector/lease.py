@@ -38,5 +38,5 @@ def main(plan: Plan, channel: Channel, log: Log, run_helper: Callable[[str], lis
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False
-    sys.unraisablehook = lambda event: log.debug(f"{event.err_msg or 'ignored'}: {event.exc_value}")
+    sys.unraisablehook = lambda event: log.debug(repr(event.exc_value))
     asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, find_lock).run())

@@ -1,4 +1,4 @@
-"""Turns actions of the election into calls on a lock, and answers into events. One asyncio loop, no state of its own."""
+"""Turns actions of the election into calls on a lock, and answers into events. No state of its own."""
 
 from __future__ import annotations
 
@@ -112,15 +112,8 @@ class Loop:
         self._timer.arm(min(due, default=math.inf))
 
     def _perform(self, action: e.Action) -> None:
-        if isinstance(action, (e.Get, e.Write)):
-            if self._requesting:
-                self._requesting.cancel()
-            self._requesting = self._spawn(self._request(action))
-        elif isinstance(action, e.Watch):
-            self._stop_watching()
-            self._watching = self._spawn(self._watch(action.version))
-        elif isinstance(action, e.Unwatch):
-            self._stop_watching()
+        if isinstance(action, (e.Get, e.Write, e.Watch, e.Unwatch)):
+            self._ask(action)
         elif isinstance(action, e.Lead):
             self._lead(action)
         elif isinstance(action, e.Extend):
@@ -137,6 +130,16 @@ class Loop:
         elif isinstance(action, e.Done):
             self._say(m.Released(self._term, action.released, action.why))
             self._over.set()
+
+    def _ask(self, action: e.Get | e.Write | e.Watch | e.Unwatch) -> None:
+        if isinstance(action, (e.Watch, e.Unwatch)):
+            self._stop_watching()
+            if isinstance(action, e.Watch):
+                self._watching = self._spawn(self._watch(action.version))
+            return
+        if self._requesting:
+            self._requesting.cancel()
+        self._requesting = self._spawn(self._request(action))
 
     def _lead(self, lead: e.Lead) -> None:
         self._log.role = "leader"
@@ -290,7 +293,7 @@ class Loop:
             self._fail(error)
 
     def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio would print with a traceback. A callback of ours that fails is a bug; transports end by themselves."""
+        """What asyncio would print with a traceback. A callback that fails is a bug; transports end by themselves."""
         error = context.get("exception")
         if "handle" in context and error:
             self._fail(error)

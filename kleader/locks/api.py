@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -15,13 +16,14 @@ from kleader.locks.base import LockError, SetUpError, WatchError
 from kleader.locks.http import Answer, Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from kleader.locks.credentials import Credentials
 
 _HANDSHAKE = 5.0  # seconds for a connection that nobody waits for
 SILENCE = 300.0  # seconds without a byte, bookmarks included, after which a watch is taken for dead
-_BROKEN = (OSError, h11.ProtocolError, EOFError)  # ssl.SSLError and ConnectionError are OSErrors
+_LONGEST_PAUSE = 3600.0  # seconds that a Retry-After may ask for
+_BROKEN = (OSError, h11.ProtocolError, ValueError)  # ssl.SSLError is an OSError; names that cannot be are ValueErrors
 _GONE, _CREATED = 410, 201
 _OK, _BAD_REQUEST, _SERVER_ERROR = 200, 400, 500
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _THROTTLED = 401, 403, 404, 409, 422, 429
@@ -34,6 +36,7 @@ class Api:
         self.credentials = credentials
         self._calls: Connection | None = None
         self._opening = asyncio.Lock()
+        self._watches = 0
         self._warmer: asyncio.Task[None] | None = None
 
     async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
@@ -41,24 +44,33 @@ class Api:
         try:
             answer = await asyncio.wait_for(self._call(method, target, body), timeout)
         except asyncio.TimeoutError:
-            self._drop()
             raise LockError(Kind.UNREACHABLE, f"{self._where()} did not answer within {text(timeout)}") from None
         except _BROKEN as error:
-            self._drop()
+            if isinstance(error, ssl.SSLCertVerificationError):
+                self.credentials.refuse()  # its authority may have been replaced
             raise LockError(Kind.UNREACHABLE, self._sentence(error)) from None
         except SetUpError as error:
             raise LockError(Kind.DENIED, str(error)) from None
         return self._judge(answer)
 
-    async def watch(self, target: str, timeout: float) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Type and object of each watch event; a WatchError ends it. ``timeout`` bounds its beginning."""
+    async def watch(self, target: str, timeout: float) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Type and object of each watch event; a WatchError ends it. ``timeout`` bounds its beginning.
+
+        Meanwhile a connection is kept ready for the next call: the server closes idle ones, and a handshake would delay
+        a takeover.
+        """
         connection: Connection | None = None
+        self._watches += 1
+        if self._warmer is None:
+            self._warmer = asyncio.get_running_loop().create_task(self._keep_warm())
         try:
-            connection, status, refusal = await asyncio.wait_for(self._watch(target), timeout)
+            begun, status, refusal = await asyncio.wait_for(self._watch(target), timeout)
+            connection = begun
             if status != _OK:
                 raise self._refused(status, refusal)
-            async for line in connection.lines(SILENCE):
-                yield self._event(line)
+            async with aclosing(begun.lines(SILENCE)) as lines:
+                async for line in lines:
+                    yield self._event(line)
         except asyncio.TimeoutError:
             msg = f"the watch at {self._where()} is silent"
             raise WatchError(msg) from None
@@ -69,64 +81,60 @@ class Api:
         finally:
             if connection:
                 connection.close()
-
-    def keep_warm(self) -> None:
-        """Have a connection ready for the next call: the server closes idle ones, and a handshake would delay a takeover."""
-        if not self._warmer:
-            self._warmer = asyncio.get_running_loop().create_task(self._warm())
-
-    def cool(self) -> None:
-        """Calls come often enough by themselves."""
-        if self._warmer:
-            self._warmer.cancel()
-            self._warmer = None
-
-    async def close(self) -> None:
-        """Let go of the connections."""
-        self.cool()
-        self._drop()
+            self._watches -= 1
+            if (
+                self._warmer is not None and not self._watches
+            ):  # a new watch may have begun before the one that it replaces ended
+                self._warmer.cancel()
+                self._warmer = None
 
     async def _call(self, method: str, target: str, body: dict[str, Any] | None) -> Answer:
         connection = await self._ready()
-        headers = {**self.credentials.headers(), "Accept": "application/json"}
+        if not connection.usable:  # by an earlier call that nobody waits for any more
+            connection.close()
+            connection = await self._ready()
+        headers = [*self.credentials.headers(), ("Accept", "application/json")]
         data = b""
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers.append(("Content-Type", "application/json"))
             data = json.dumps(body, separators=(",", ":")).encode()
-        return await connection.call(method, target, headers, data)
+        try:
+            return await connection.call(method, target, headers, data)
+        except BaseException:  # what came on it next would be the answer to this
+            connection.close()
+            raise
 
     async def _ready(self) -> Connection:
+        """The connection for calls. One that is in use stays: who warms it must not end a call."""
         async with self._opening:
             endpoint = await self.credentials.refresh()
-            if self._calls is None or not self._calls.usable:
-                self._drop()
-                self._calls = await Connection.open(endpoint)
-            return self._calls
+            present = self._calls
+            if present and (present.closed.is_set() or (present.to is not endpoint and present.usable)):
+                present.close()
+                present = None
+            if not present:
+                present = self._calls = await Connection.open(endpoint)
+            return present
 
     async def _watch(self, target: str) -> tuple[Connection, int, bytes]:
         connection = await Connection.open(await self.credentials.refresh())
         try:
-            status = await connection.begin(target, {**self.credentials.headers(), "Accept": "application/json"})
+            status = await connection.begin(target, [*self.credentials.headers(), ("Accept", "application/json")])
             return connection, status, b"" if status == _OK else await connection.rest()
         except BaseException:
             connection.close()
             raise
 
-    async def _warm(self) -> None:
+    async def _keep_warm(self) -> None:
         pause = 1.0
         while True:
             try:
                 connection = await asyncio.wait_for(self._ready(), _HANDSHAKE)
-                await connection.closed.wait()
                 pause = 1.0
+                await asyncio.wait_for(connection.closed.wait(), self.credentials.fresh_for)
             except (asyncio.TimeoutError, SetUpError, *_BROKEN):
                 pause = min(60.0, pause * 2)
             await asyncio.sleep(pause)
-
-    def _drop(self) -> None:
-        if self._calls:
-            self._calls.close()
-            self._calls = None
 
     # --- what answers mean
 
@@ -144,12 +152,13 @@ class Api:
             raise LockError(Kind.CONFLICT, said)
         if status == _UNAUTHORIZED:
             self.credentials.refuse()
-            msg = f"{self._where()} does not accept our credentials ({said}): check the kubeconfig or the service account"
-            raise LockError(Kind.DENIED, msg)
+            mend = "check the kubeconfig or the service account"
+            raise LockError(Kind.DENIED, f"{self._where()} does not accept our credentials ({said}): {mend}")
         if status == _FORBIDDEN:
             raise _forbidden(found, said)
         if status == _THROTTLED:
-            raise LockError(Kind.THROTTLED, f"{self._where()} is too busy: {said}", _seconds(answer.headers.get("retry-after")))
+            pause = _seconds(answer.headers.get("retry-after"))
+            raise LockError(Kind.THROTTLED, f"{self._where()} is too busy: {said}", pause)
         if _BAD_REQUEST <= status < _SERVER_ERROR:
             raise LockError(Kind.REFUSED, f"{self._where()} refuses the request: {said}")
         raise LockError(Kind.UNREACHABLE, f"{self._where()} answered {status}: {said}")
@@ -207,7 +216,8 @@ def _not_found(found: dict[str, Any] | None, said: str) -> LockError:
     details = (found or {}).get("details")
     if isinstance(details, dict) and details.get("kind") == "namespaces":
         name = details.get("name")
-        return LockError(Kind.REFUSED, f"the namespace {name} does not exist: kubectl create namespace {name}, or give -n")
+        mend = f"kubectl create namespace {name}, or give -n"
+        return LockError(Kind.REFUSED, f"the namespace {name} does not exist: {mend}")
     return LockError(Kind.MISSING, said)
 
 
@@ -223,4 +233,4 @@ def _forbidden(found: dict[str, Any] | None, said: str) -> LockError:
 
 
 def _seconds(retry_after: str | None) -> float:
-    return float(retry_after) if retry_after and retry_after.isdecimal() else 1.0
+    return min(float(retry_after), _LONGEST_PAUSE) if retry_after and retry_after.isdecimal() else 1.0

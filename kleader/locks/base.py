@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kleader.election.events import Failure, Kind, Observed, WatchEnded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from kleader.election.record import Record
 
@@ -41,10 +41,7 @@ class Lock(Protocol):
         """The object as it is now; Kind.MISSING if there is none."""
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
-        """Update exactly the state ``base``, or create where there is nothing (None). Kind.CONFLICT: somebody was first."""
+        """Update exactly the state ``base``, or create where nothing is (None). Kind.CONFLICT: somebody was first."""
 
-    def watch(self, version: str, timeout: float) -> AsyncIterator[Observed | None]:
-        """Each later state, None when deleted; ``timeout`` is for its beginning. From ``""``: first the present state."""
-
-    async def close(self) -> None:
-        """Let go of connections."""
+    def watch(self, version: str, timeout: float) -> AsyncGenerator[Observed | None, None]:
+        """Each later state, None: deleted; ``timeout`` is for its beginning. From ``""``: first the present state."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import math
 import os
 import ssl
 import time
@@ -21,6 +22,8 @@ from kleader.locks.http import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from kleader.locks.http import Headers
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/"
 _HELPER_TIMEOUT = 60.0  # seconds; an exec plugin may ask a cloud
@@ -38,10 +41,10 @@ class Credentials:
         self._options = dict(options)
         self._command = run_helper
         self._access: dict[str, Any] = {}
-        self._in_cluster = False
-        self._stale = True
-        self._fresh_until = 0.0
+        self._refused = False
+        self._fresh_until = self._expires = math.inf  # wall clock, as the credentials say it
         self._endpoint: Endpoint | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def namespace(self) -> str:
@@ -54,34 +57,54 @@ class Credentials:
         """For people."""
         return str(self._access.get("server", ""))
 
+    @property
+    def fresh_for(self) -> float | None:
+        """Seconds until they should be read anew; None: they do not expire."""
+        return None if self._fresh_until == math.inf else max(1.0, self._fresh_until - time.time())
+
     def refuse(self) -> None:
-        """The server said 401: read everything anew before the next request."""
-        self._stale = True
+        """The server did not accept them: read everything anew before the next request."""
+        self._refused = True
 
     async def refresh(self) -> Endpoint:
-        """The endpoint to connect to, after reading what is out of date. SetUpError: there is none."""
-        if self._stale or time.time() >= self._fresh_until or self._endpoint is None:
-            access = await self._find()
-            if access != self._access or self._endpoint is None:
-                self._access = access
-                self._endpoint = _endpoint(access)
-            self._stale = False
-            expires = access.get("expires")
-            self._fresh_until = float("inf") if not expires else time.time() + (expires - time.time()) * _RENEW_EARLY
+        """The endpoint to connect to, after reading what is out of date. SetUpError: there is none.
+
+        What is only about to expire is read beside the request. A reading goes on when nobody waits for it any more: an
+        exec plugin may take longer than a request may.
+        """
+        missing = self._endpoint is None or self._refused or time.time() >= self._expires
+        if missing or time.time() >= self._fresh_until:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.get_running_loop().create_task(self._read_anew())
+            if missing:
+                await asyncio.shield(self._reading)
+        assert self._endpoint is not None  # noqa: S101 - it was read, or that has raised
         return self._endpoint
 
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> Headers:
         """Of every request: who we are, for whom, and what we are."""
         access = self._access
-        authorization = access.get("authorization", "")
-        if self._in_cluster:
-            authorization = f"Bearer {_read(_ACCOUNT + 'token')}"
-        found = {"Host": urllib.parse.urlsplit(self.server).netloc.rpartition("@")[2], "User-Agent": "kleader"}
+        token = _read(access.get("token_file", ""))
+        authorization = f"Bearer {token}" if token else access.get("authorization", "")
+        found = [("User-Agent", "kleader")]
         if authorization:
-            found["Authorization"] = authorization
-        if impersonate := self._options.get("as") or access.get("impersonate"):
-            found["Impersonate-User"] = impersonate
+            found.append(("Authorization", authorization))
+        if self._options.get("as"):
+            found.append(("Impersonate-User", self._options["as"]))
+        elif access.get("impersonate"):
+            found.append(("Impersonate-User", access["impersonate"]))
+            found += [("Impersonate-Group", group) for group in access["groups"]]
         return found
+
+    async def _read_anew(self) -> None:
+        access = await self._find()
+        if access != self._access or self._endpoint is None:
+            self._endpoint = _endpoint(access)
+            self._access = access
+        self._refused = False
+        now, expires = time.time(), access.get("expires")
+        self._expires = expires or math.inf
+        self._fresh_until = now + (expires - now) * _RENEW_EARLY if expires else math.inf
 
     async def _find(self) -> dict[str, Any]:
         options = self._options
@@ -90,9 +113,9 @@ class Credentials:
         chosen = any(options.get(key) for key in ("kubeconfig", "context", "cluster", "user"))
         default = os.path.expanduser("~/.kube/config")
         if host and os.path.exists(_ACCOUNT + "token") and not chosen and not explicit:
-            self._in_cluster = True
             port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-            access = {"server": f"https://{_bracketed(host)}:{port}", "ca": _read(_ACCOUNT + "ca.crt")}
+            server = f"https://{_bracketed(host)}:{port}"
+            access = {"server": server, "ca": _read(_ACCOUNT + "ca.crt"), "token_file": _ACCOUNT + "token"}
         elif explicit or os.path.exists(default) or chosen:
             access = await self._ask_helper({**options, "kubeconfig": explicit or default})
         elif options.get("server"):
@@ -104,11 +127,15 @@ class Credentials:
         return access
 
     async def _ask_helper(self, options: dict[str, str]) -> dict[str, Any]:
-        helper = await asyncio.create_subprocess_exec(
-            *self._command(json.dumps(options)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-        )
+        try:
+            helper = await asyncio.create_subprocess_exec(
+                *self._command(json.dumps(options)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            msg = f"cannot read the kubeconfig {options['kubeconfig']}: {error.strerror}"
+            raise SetUpError(msg) from None
         try:
             output, _ = await asyncio.wait_for(helper.communicate(), _HELPER_TIMEOUT)
             access = json.loads(output)
@@ -119,24 +146,32 @@ class Credentials:
         except ValueError:
             msg = f"cannot read the kubeconfig {options['kubeconfig']}"
             raise SetUpError(msg) from None
-        if error := access.get("error"):
-            raise SetUpError(error)
+        if access.get("error"):
+            raise SetUpError(access["error"])
         return dict(access)
 
 
 def _endpoint(access: dict[str, Any]) -> Endpoint:
-    url = urllib.parse.urlsplit(access["server"] if "//" in access["server"] else f"https://{access['server']}")
+    server = str(access.get("server") or "")
     try:
+        url = urllib.parse.urlsplit(server if "//" in server else f"https://{server}")
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.hostname or ""
-    except ValueError as error:
-        msg = f"the API server's address {access['server']!r} is none: {error}"
-        raise SetUpError(msg) from None
+        host.encode("idna")
+    except ValueError:
+        url, port, host = urllib.parse.urlsplit(""), 0, ""
     if url.scheme not in {"http", "https"} or not host:
-        msg = f"the API server's address {access['server']!r} is none: write it as https://HOST:PORT"
+        msg = f"the API server's address {server!r} is none: write it as https://HOST:PORT"
         raise SetUpError(msg)
-    tls = _tls(access) if url.scheme == "https" else None
-    return Endpoint(host, port, tls, access.get("server_name") or host, _proxy(access, url.scheme, host))
+    return Endpoint(
+        host,
+        port,
+        url.netloc.rpartition("@")[2],
+        url.path.rstrip("/"),
+        _tls(access) if url.scheme == "https" else None,
+        access.get("server_name") or host,
+        _proxy(access, url.scheme, host),
+    )
 
 
 def _tls(access: dict[str, Any]) -> ssl.SSLContext:
@@ -151,7 +186,7 @@ def _tls(access: dict[str, Any]) -> ssl.SSLContext:
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(f"{access['cert']}\n{access.get('key', '')}\n")
                 file.flush()
-                tls.load_cert_chain(f"/dev/fd/{fd}")
+                tls.load_cert_chain(f"/dev/fd/{fd}", password="")  # nobody is there to be asked for one
     except (ssl.SSLError, ValueError) as error:
         msg = f"the certificates for {access['server']} cannot be used: {error}"
         raise SetUpError(msg) from None
@@ -167,9 +202,15 @@ def _proxy(access: dict[str, Any], scheme: str, host: str) -> tuple[str, int, st
     text = access.get("proxy") or ("" if _direct(host) else os.environ.get(name.upper()) or os.environ.get(name, ""))
     if not text:
         return None
-    url = urllib.parse.urlsplit(text if "//" in text else f"http://{text}")
-    if url.scheme != "http" or not url.hostname:
-        msg = f"the proxy {text!r} cannot be used: only http:// proxies are supported"
+    try:
+        url = urllib.parse.urlsplit(text if "//" in text else f"http://{text}")
+        host, port = url.hostname or "", url.port or 80
+        host.encode("idna")
+    except ValueError:
+        url, host, port = urllib.parse.urlsplit(""), "", 0
+    if url.scheme != "http" or not host:
+        shown = text.rpartition("@")[2]  # without a password
+        msg = f"the proxy {shown!r} cannot be used: write it as http://HOST:PORT, other kinds are not supported"
         raise SetUpError(msg)
     authorization = ""
     if url.username:
@@ -177,7 +218,7 @@ def _proxy(access: dict[str, Any], scheme: str, host: str) -> tuple[str, int, st
 
         pair = f"{urllib.parse.unquote(url.username)}:{urllib.parse.unquote(url.password or '')}"
         authorization = "Basic " + base64.b64encode(pair.encode()).decode()
-    return url.hostname, url.port or 80, authorization
+    return host, port, authorization
 
 
 def _direct(host: str) -> bool:
@@ -190,7 +231,8 @@ def _direct(host: str) -> bool:
         return True
     for entry in (os.environ.get("NO_PROXY") or os.environ.get("no_proxy", "")).split(","):
         rule = entry.strip().lower().lstrip("*")
-        if entry.strip() == "*" or (rule and (host.lower() == rule.lstrip(".") or host.lower().endswith("." + rule.lstrip(".")))):
+        domain = "." + rule.lstrip(".")
+        if entry.strip() == "*" or (rule and ("." + host.lower()).endswith(domain)):
             return True
         try:
             if address and address in ipaddress.ip_network(rule, strict=False):
@@ -208,5 +250,5 @@ def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
-    except OSError:
+    except (OSError, ValueError):
         return ""

@@ -14,7 +14,7 @@ import h11
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 MOST = 4 << 20  # bytes of one answer or one watch event; etcd's objects end at 2 MB
 HTTP_OK, HTTP_REDIRECT = 200, 300
@@ -26,9 +26,14 @@ class Endpoint(NamedTuple):
 
     host: str
     port: int
+    authority: str  # of the Host header
+    prefix: str  # of every path
     tls: ssl.SSLContext | None
     server_name: str  # that the certificate must show
     proxy: tuple[str, int, str] | None  # host, port and Proxy-Authorization of an HTTP proxy
+
+
+Headers = list[tuple[str, str]]
 
 
 class Answer(NamedTuple):
@@ -42,7 +47,8 @@ class Answer(NamedTuple):
 class Connection(asyncio.Protocol):
     """One connection, one request at a time. Any exception but a status ends it: make another."""
 
-    def __init__(self) -> None:
+    def __init__(self, to: Endpoint) -> None:
+        self.to = to
         self._h11 = h11.Connection(h11.CLIENT)
         self._transport: asyncio.Transport | None = None
         self._news = asyncio.Event()
@@ -51,21 +57,21 @@ class Connection(asyncio.Protocol):
     @classmethod
     async def open(cls, to: Endpoint) -> Connection:
         """Connect, through the proxy if there is one. OSError (ssl.SSLError among them) if that fails; not bounded."""
-        loop = asyncio.get_running_loop()
+        loop, name = asyncio.get_running_loop(), to.server_name if to.tls else None
         if to.proxy:
             sock = await _tunnel(to, *to.proxy)
-            _, self = await loop.create_connection(cls, sock=sock, ssl=to.tls, server_hostname=to.server_name or None)
+            _, self = await loop.create_connection(lambda: cls(to), sock=sock, ssl=to.tls, server_hostname=name)
         else:
-            name = to.server_name if to.tls else None
-            _, self = await loop.create_connection(cls, to.host, to.port, ssl=to.tls, server_hostname=name)
+            _, self = await loop.create_connection(lambda: cls(to), to.host, to.port, ssl=to.tls, server_hostname=name)
         return self
 
     @property
     def usable(self) -> bool:
         """Whether another request may be sent on it."""
-        return not self.closed.is_set() and self._h11.our_state is h11.IDLE
+        unasked = self._h11.trailing_data[0]
+        return not self.closed.is_set() and self._h11.our_state is h11.IDLE and not unasked
 
-    async def call(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Answer:
+    async def call(self, method: str, target: str, headers: Headers, body: bytes = b"") -> Answer:
         """Send a request and read the whole answer; at most MOST bytes of it."""
         head = await self._begin(method, target, headers, body)
         data = bytearray()
@@ -82,11 +88,11 @@ class Connection(asyncio.Protocol):
             self.close()
         return answer
 
-    async def begin(self, target: str, headers: dict[str, str]) -> int:
+    async def begin(self, target: str, headers: Headers) -> int:
         """Send a GET and read the head of its answer; what follows is read by :meth:`lines` or :meth:`rest`."""
         return (await self._begin("GET", target, headers, b"")).status_code
 
-    async def lines(self, silence: float) -> AsyncIterator[bytes]:
+    async def lines(self, silence: float) -> AsyncGenerator[bytes, None]:
         """The lines of the answer as they come; TimeoutError after ``silence`` seconds without a byte."""
         line = bytearray()
         body = self._body()
@@ -144,9 +150,14 @@ class Connection(asyncio.Protocol):
 
     # --- h11
 
-    async def _begin(self, method: str, target: str, headers: dict[str, str], body: bytes) -> h11.Response:
-        sent = list(headers.items()) + ([("Content-Length", str(len(body)))] if body else [])
-        self._send(h11.Request(method=method, target=target, headers=sent))
+    async def _begin(self, method: str, target: str, headers: Headers, body: bytes) -> h11.Response:
+        sent = [("Host", self.to.authority), *headers, *([("Content-Length", str(len(body)))] if body else [])]
+        try:
+            head = h11.Request(method=method, target=self.to.prefix + target, headers=sent)
+        except (h11.LocalProtocolError, UnicodeEncodeError):  # whose message would show the token
+            msg = "a token or a user's name has characters that no HTTP header can carry"
+            raise ConnectionError(msg) from None
+        self._send(head)
         if body:
             self._send(h11.Data(data=body))
         self._send(h11.EndOfMessage())
@@ -158,7 +169,7 @@ class Connection(asyncio.Protocol):
                 msg = "the answer has no head"
                 raise h11.RemoteProtocolError(msg)
 
-    async def _body(self) -> AsyncIterator[bytes]:
+    async def _body(self) -> AsyncGenerator[bytes, None]:
         while True:
             event = await self._event()
             if isinstance(event, h11.Data):
@@ -215,10 +226,11 @@ async def _tunnel(to: Endpoint, host: str, port: int, authorization: str) -> soc
             if event is not h11.NEED_DATA:
                 continue
             http.receive_data(await loop.sock_recv(sock, 1))  # no byte of what comes after the head
-        if not HTTP_OK <= event.status_code < HTTP_REDIRECT:
-            msg = f"the proxy {host}:{port} answered {event.status_code}"
-            raise ConnectionError(msg)
     except BaseException:
         sock.close()
         raise
+    if not HTTP_OK <= event.status_code < HTTP_REDIRECT:
+        sock.close()
+        msg = f"the proxy {host}:{port} answered {event.status_code}"
+        raise ConnectionError(msg)
     return sock

@@ -1,5 +1,7 @@
-"""Reads a kubeconfig, exec plugins and all, in a process of its own that ends: what it imports would weigh on a waiting
-candidate for weeks. Prints one JSON object: an access, or ``{"error": sentence}``.
+"""Reads a kubeconfig, exec plugins and all, in a process of its own that ends.
+
+What it imports would weigh on a waiting candidate for weeks. Prints one JSON object: an access, or
+``{"error": sentence}``.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         "cert": _content(found.cert_file),
         "key": _content(found.key_file),
         "authorization": token,
+        "token_file": _token_file(loader, user),
         "namespace": loader.current_context["context"].get("namespace") or "",
         "server_name": cluster.get("tls-server-name") or "",
         "insecure": not found.verify_ssl,
@@ -69,12 +72,18 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
 
 
 def _overridden(merged: Any, context: str | None, options: dict[str, str]) -> str:  # noqa: ANN401
-    """kubectl's --cluster and --user: the named or current context with another cluster or user."""
+    """As kubectl has --cluster and --user: the named or current context with another cluster or user."""
     name = context or merged.safe_get("current-context")
     base = dict(merged["contexts"].get_with_name(name)["context"].value) if name else {}
     base |= {key: options[key] for key in ("cluster", "user") if options.get(key)}
     merged.value.setdefault("contexts", []).append({"name": "kleader-override", "context": base})
     return "kleader-override"
+
+
+def _token_file(loader: Any, user: Any) -> str:  # noqa: ANN401
+    """Read anew for every request, as client-go does: it outranks the token that is written beside it."""
+    path = user.get("tokenFile")
+    return os.path.join(loader._get_base_path(loader._user.path), os.path.expanduser(path)) if path else ""  # noqa: SLF001
 
 
 def _content(path: str | None) -> str:

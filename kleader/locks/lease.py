@@ -7,6 +7,7 @@ by PUT, which ``create`` under resourceNames covers, and which never overwrites 
 from __future__ import annotations
 
 import urllib.parse
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from kleader.election.events import Kind, Observed
@@ -14,7 +15,7 @@ from kleader.election.record import MalformedRecordError, Record, from_lease_spe
 from kleader.locks.base import LockError, WatchError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from kleader.locks.api import Api
 
@@ -57,26 +58,21 @@ class Lease:
         body |= {"metadata": metadata, "spec": to_lease_spec(record)}
         return self._observed(await self._api.call("PUT", self._target, body, timeout))
 
-    async def watch(self, version: str, timeout: float) -> AsyncIterator[Observed | None]:
+    async def watch(self, version: str, timeout: float) -> AsyncGenerator[Observed | None, None]:
         """Each later state of the Lease; bookmarks only show that the watch is alive."""
-        self._api.keep_warm()
         query = {"watch": "1", "fieldSelector": f"metadata.name={self._name}", "allowWatchBookmarks": "true"}
         if version:
             query["resourceVersion"] = version
+        target = f"{self._collection}?{urllib.parse.urlencode(query)}"
         try:
-            async for kind, found in self._api.watch(f"{self._collection}?{urllib.parse.urlencode(query)}", timeout):
-                if kind == "DELETED":
-                    yield None
-                elif kind != "BOOKMARK":
-                    yield self._observed(found)
+            async with aclosing(self._api.watch(target, timeout)) as events:
+                async for kind, found in events:
+                    if kind == "DELETED":
+                        yield None
+                    elif kind != "BOOKMARK":
+                        yield self._observed(found)
         except LockError as error:
             raise WatchError(str(error)) from None
-        finally:
-            self._api.cool()
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        await self._api.close()
 
     def _observed(self, found: dict[str, Any]) -> Observed:
         metadata = found.get("metadata")
