@@ -82,11 +82,13 @@ class Api:
             if connection:
                 connection.close()
             self._watches -= 1
-            if (
-                self._warmer is not None and not self._watches
-            ):  # a new watch may have begun before the one that it replaces ended
-                self._warmer.cancel()
-                self._warmer = None
+            self._cool()
+
+    def _cool(self) -> None:
+        """At the end of the last watch: a new one may have begun before the one that it replaces ended."""
+        if self._warmer is not None and not self._watches:
+            self._warmer.cancel()
+            self._warmer = None
 
     async def _call(self, method: str, target: str, body: dict[str, Any] | None) -> Answer:
         connection = await self._ready()
