@@ -79,7 +79,7 @@ class Api:
         except SetUpError as error:
             raise WatchError(str(error)) from None
         finally:
-            if connection:
+            if connection is not None:
                 connection.close()
             self._watches -= 1
             self._cool()

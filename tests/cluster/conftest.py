@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.fleet import Fleet
 from tests.support import clientgo as clientgo_module
 from tests.support.controlplane import NEEDED, ControlPlane, binaries, given_kubeconfig, plane_for_tests
 from tests.support.gobuild import GoError
@@ -15,7 +16,9 @@ from tests.support.processes import keep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.support.checker import Witness
     from tests.support.plane import Plane
+    from tests.support.processes import Processes
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -60,6 +63,12 @@ def namespace(plane: Plane) -> Iterator[str]:
     yield name
     if not isinstance(plane, ControlPlane):  # an own one is thrown away whole
         plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def fleet(plane: Plane, namespace: str, processes: Processes, witness: Witness) -> Fleet:
+    """Candidates for one Lease."""
+    return Fleet(plane, namespace, processes, witness)
 
 
 @pytest.fixture

@@ -1,0 +1,176 @@
+"""Candidates for one Lease, and what a test does to them and to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.support.api import lease_path
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tests.support.api import Object
+    from tests.support.checker import Witness
+    from tests.support.plane import Plane
+    from tests.support.processes import Process, Processes
+
+SHORT = ("--lease-duration=5s", "--renew-deadline=3s", "--retry-period=1s")
+DURATION, DEADLINE, PERIOD = 5.0, 3.0, 1.0  # of SHORT, in seconds
+DEFAULTS = ()
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+LOST = 255
+
+
+def now() -> float:
+    """Seconds on the witness's clock."""
+    return time.clock_gettime(CLOCK)
+
+
+class Fleet:
+    """Candidates for the Lease `name`; each starts the witness."""
+
+    def __init__(self, plane: Plane, namespace: str, processes: Processes, witness: Witness, name: str = "x") -> None:
+        self.plane, self.namespace, self.witness, self.name = plane, namespace, witness, name
+        self._processes = processes
+        self.path = lease_path(namespace, name)
+
+    def start(  # noqa: PLR0913
+        self,
+        identity: str,
+        *options: str,
+        does: Sequence[str] = (),
+        server: str | None = None,
+        kubeconfig: Path | None = None,
+        timings: Sequence[str] = SHORT,
+        command: Sequence[str] | None = None,
+        prefix: Sequence[str] = (),
+        env: Mapping[str, str | None] | None = None,
+    ) -> Process:
+        """Start a candidate. `does`: the witness's options; `server`: a proxy's URL; `prefix`: runs kleader."""
+        config = kubeconfig or self.plane.kubeconfig(self.plane.new_user(), self.namespace, server=server)
+        argv = [
+            *prefix,
+            *(sys.executable, "-m", "kleader", "run", f"--kubeconfig={config}", f"--name={self.name}"),
+            *(f"--identity={identity}", *timings, *options, "--"),
+            *(command or self.witness.command(*does)),
+        ]
+        return self._processes.start(argv, name=f"{self.name}-{identity}", env=env)
+
+    def waiting(self, identity: str, *options: str, behind: str, **more: object) -> Process:
+        """Start a candidate and return once it has seen `behind` lead."""
+        process = self.start(identity, *options, **more)  # type: ignore[arg-type]
+        process.wait_err(rf"the leader is {re.escape(behind)}$")
+        return process
+
+    # --- the Lease
+    def lease(self) -> Object:
+        return self.plane.api.get(self.path)
+
+    def spec(self) -> Object:
+        spec: Object = self.lease()["spec"]
+        return spec
+
+    def edit(self, **spec: object) -> None:
+        self.plane.api.merge(self.path, {"spec": spec})
+
+    def wait_spec(self, until: str, **wanted: object) -> Object:
+        """Return the spec as soon as it shows `wanted`."""
+        found = self.plane.api.wait(
+            self.path, lambda seen: seen and all(seen["spec"].get(key) == value for key, value in wanted.items()), until
+        )
+        assert found is not None
+        spec: Object = found["spec"]
+        return spec
+
+    def wait_renewals(self, number: int = 1) -> None:
+        """Return once the Lease has been renewed so many times from now on."""
+        for _ in range(number):
+            before = self.spec()["renewTime"]
+            self.plane.api.wait(self.path, lambda seen: seen and seen["spec"]["renewTime"] != before, "a renewal")  # noqa: B023
+
+    def wait_led_beyond(self, seconds: float) -> None:
+        """Return once renewals come that are later than so many seconds from now."""
+        until = time.time() + seconds
+        self.plane.api.wait(
+            self.path,
+            lambda seen: seen and seen["spec"]["holderIdentity"] and instant(seen["spec"]["renewTime"]) > until,
+            f"renewed {seconds:g} s later",
+            timeout=seconds + 30,
+        )
+
+
+def instant(micro_time: str) -> float:
+    """Seconds since the epoch of a MicroTime."""
+    return datetime.fromisoformat(micro_time.replace("Z", "+00:00")).timestamp()
+
+
+def elector(process: Process) -> int:
+    """Return the pid of a candidate's present elector, as soon as there is one."""
+
+    def found() -> list[int]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(process.pid).children()
+            return [child.pid for child in children if "elect" in _command_line(child)]
+        return []
+
+    wait_until(found, f"the elector of {process.name}")
+    return found()[0]
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def kill_whole(process: Process) -> None:
+    """SIGKILL for the candidate, its elector and its tree, at once."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        everybody = psutil.Process(process.pid).children(recursive=True)
+        for pid in (process.pid, *(each.pid for each in everybody)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+class History(threading.Thread):
+    """Every state of a Lease since now, each with the instant of the boot clock at which the test's own watch told it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(daemon=True)
+        self._api, self._path = fleet.plane.api, fleet.path
+        self.states: list[tuple[float, Object]] = []
+        self._begun = threading.Event()
+        self.start()
+        assert self._begun.wait(30), "the Lease's watch has not begun"
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError, AssertionError):
+            for kind, seen in self._api.watch(self._path, timeout=60):
+                if kind in {"ADDED", "MODIFIED"}:
+                    self.states.append((now(), seen))
+                self._begun.set()
+
+    def last_of(self, holder: str, token: str) -> Object:
+        """Return the last state under `holder` before the write whose resourceVersion is `token`."""
+        wait_until(lambda: any(seen["metadata"]["resourceVersion"] == token for _, seen in self.states), token)
+        earlier: list[Object] = []
+        for _, seen in self.states:
+            if seen["metadata"]["resourceVersion"] == token:
+                break
+            if seen["spec"]["holderIdentity"] == holder:
+                earlier.append(seen)
+        return earlier[-1]

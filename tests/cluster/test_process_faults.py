@@ -1,0 +1,291 @@
+"""What happens to supervisor, elector and command, against the real API server: no overlap, and the documented outcome."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.cluster.fleet import DEADLINE, DURATION, LOST, Fleet, elector, kill_whole, now
+from tests.support import faults
+from tests.support.httpproxy import HttpProxy
+from tests.support.processes import alive, wait_gone, wait_until
+from tests.support.proxy import Proxy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Trials
+    from tests.support.controlplane import ControlPlane
+    from tests.support.plane import Plane
+
+DEAF = ("--ignore-term", "--descendant")
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_an_elector_is_replaced_and_the_command_does_not_notice(
+    fleet: Fleet, fault: signal.Signals, trials: Trials
+) -> None:
+    """Same command, same term: no transition, the same token and incarnation, and leadership lasts beyond the lease."""
+    leader = fleet.start("a")
+    term = fleet.witness.wait_start()
+    fleet.waiting("b", behind="a")
+    before, first = fleet.lease(), elector(leader)
+    os.kill(first, fault)
+    leader.wait_err(r"replaced by pid \d+; the command goes on")
+    if fault is signal.SIGSTOP:
+        leader.wait_err("the elector is silent: replacing it")
+    assert not alive(first)
+    fleet.wait_led_beyond(2 * DURATION)
+    after = fleet.lease()
+    assert alive(term.pid)
+    for field in ("holderIdentity", "acquireTime", "leaseTransitions"):
+        assert after["spec"][field] == before["spec"][field]
+    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    fleet.witness.wait_start(2)
+    fleet.witness.check(terms=2)
+    trials.count(1, "electors killed or stopped while leading")
+
+
+def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Fleet, trials: Trials) -> None:
+    leader = fleet.start("a")
+    term = fleet.witness.wait_start()
+    fleet.waiting("b", behind="a")
+    for number in range(1, 6):
+        os.kill(elector(leader), signal.SIGKILL)
+        leader.wait_err("replaced by pid", count=number)
+        fleet.wait_renewals()
+    assert alive(term.pid)
+    fleet.witness.check(terms=1)
+    trials.count(5, "electors killed or stopped while leading")
+
+
+def test_a_supervisor_killed_takes_its_whole_tree_along_and_the_lock_runs_out(fleet: Fleet, trials: Trials) -> None:
+    leader = fleet.start("a", does=DEAF)
+    term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
+    fleet.waiting("b", behind="a")
+    killed = now()
+    leader.kill()
+    wait_gone(term.pid, descendant.pid)
+    assert fleet.spec()["holderIdentity"] == "a"
+    later = fleet.witness.wait_start(2)
+    assert later.born / 1e9 > killed + DURATION - DEADLINE  # not released: the last renewal was at most that old
+    fleet.witness.check(terms=2)
+    trials.count(1, "supervisors killed or stopped")
+
+
+def test_a_supervisor_stopped_is_killed_in_time_with_all_that_it_started(fleet: Fleet, trials: Trials) -> None:
+    leader = fleet.start("a", does=DEAF)
+    term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
+    fleet.waiting("b", behind="a")
+    leader.signal(signal.SIGSTOP)
+    assert leader.wait() == -signal.SIGKILL
+    wait_gone(term.pid, descendant.pid)
+    fleet.witness.wait_start(2)
+    fleet.witness.check(terms=2)
+    trials.count(1, "supervisors killed or stopped")
+
+
+def test_a_supervisor_stopped_beside_its_elector_is_killed_by_the_kernel(fleet: Fleet, trials: Trials) -> None:
+    """Nobody of this candidate is awake: its own timer kills the supervisor, and that the command."""
+    leader = fleet.start("a", does=["--ignore-term"])
+    term = fleet.witness.wait_start()
+    fleet.waiting("b", behind="a")
+    second = elector(leader)
+    os.kill(second, signal.SIGSTOP)
+    leader.signal(signal.SIGSTOP)
+    assert leader.wait() == -signal.SIGKILL
+    wait_gone(term.pid)
+    fleet.witness.wait_start(2)
+    os.kill(second, signal.SIGCONT)  # it wakes up in another's term, and finds itself alone
+    wait_gone(second)
+    fleet.witness.wait_beats()
+    fleet.witness.check(terms=2)
+    assert fleet.spec()["holderIdentity"] == "b"
+    trials.count(1, "supervisors killed or stopped")
+
+
+def test_a_supervisor_that_slept_through_its_own_term_starts_nothing(
+    own_plane: ControlPlane, fleet: Fleet, trials: Trials
+) -> None:
+    """The acquiring write's answer comes while it is stopped; it goes on long after another leads."""
+    with HttpProxy(own_plane) as proxy:
+        held = proxy.on(faults.hold_answer(), method="PUT")
+        sleeper = fleet.start("a", server=proxy.url)
+        held.wait()
+        process = psutil.Process(sleeper.pid)
+        sleeper.signal(signal.SIGSTOP)
+        held.release()
+        proxy.wait_request("PUT", count=2)  # the elector leads, and renews
+        pid = elector(sleeper)
+        os.kill(pid, signal.SIGSTOP)  # it would kill the sleeper before it wakes up
+        other = fleet.start("b")
+        fleet.witness.wait_start()
+        assert process.status() == psutil.STATUS_STOPPED
+        sleeper.signal(signal.SIGCONT)
+        sleeper.wait_err("lost the lock: the lease is about to expire")
+        assert sleeper.wait() == LOST
+        fleet.witness.wait_beats()
+        assert other.running
+    fleet.witness.check(terms=1)
+    trials.count(1, "supervisors stopped before the start")
+
+
+@pytest.mark.parametrize("as_init", [False, True], ids=["continued after stop_at", "as PID 1, after kill_at"])
+def test_a_supervisor_stopped_at_the_start_gate_starts_nothing(fleet: Fleet, as_init: bool, trials: Trials) -> None:  # noqa: FBT001
+    """Stopped between its look at the clock and the exec: the forked child looks once more, and does not become the command.
+
+    As PID 1 the kernel does not kill it, and so it goes on when another leads already.
+    """
+    prefix = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if as_init else []
+    for attempt in range(20):
+        started = fleet.start(f"a{attempt}", prefix=prefix)
+        supervisor = wait_for_supervisor(started.pid) if as_init else started.pid
+        stopped = stop_at_the_gate(supervisor)
+        if stopped:
+            break
+        kill_whole(started)
+        fleet.plane.api.delete(fleet.path)
+        fleet.name = f"x{attempt}"
+        fleet.path = fleet.path.rpartition("/")[0] + f"/{fleet.name}"
+    else:
+        pytest.fail("the gate was never met")
+    already = len(fleet.witness.terms())
+    pid, child = stopped
+    acquired = now()
+    if as_init:
+        fleet.start("b")
+        fleet.witness.wait_start(already + 1)
+    else:
+        wait_until(lambda: now() > acquired + DEADLINE, "the renew deadline has passed")
+    for each in (child, supervisor, pid):
+        os.kill(each, signal.SIGCONT)
+    assert started.wait() == LOST
+    wait_gone(child)
+    assert "lost the lock" in started.err
+    fleet.witness.check(terms=already + as_init)
+    trials.count(1, "supervisors stopped before the start")
+
+
+def stop_at_the_gate(supervisor: int) -> tuple[int, int] | None:
+    """Stop a candidate as soon as it has forked the command, child and elector too; None if the command was faster."""
+    helper = 0
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with open(f"/proc/{supervisor}/task/{supervisor}/children") as file:  # noqa: PTH123 - in a hurry
+            children = [int(pid) for pid in file.read().split()]
+        if len(children) == 2:
+            os.kill(supervisor, signal.SIGSTOP)
+            helper, child = children
+            os.kill(child, signal.SIGSTOP)
+            os.kill(helper, signal.SIGSTOP)
+            wait_until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED, "the child is stopped")
+            return (helper, child) if any("boot.py" in part for part in psutil.Process(child).cmdline()) else None
+    return None
+
+
+def wait_for_supervisor(unshare: int) -> int:
+    """Return the process that unshare forked."""
+    wait_until(lambda: psutil.Process(unshare).children(), "the process in its own namespace")
+    return psutil.Process(unshare).children()[0].pid
+
+
+def test_a_candidate_s_elector_that_is_replaced_does_not_take_a_deleted_lease_at_once(
+    plane: Plane, fleet: Fleet, trials: Trials
+) -> None:
+    """Its predecessor may have seen the lock held: gone is not free. The old leader lives on behind a dead network."""
+    with Proxy("127.0.0.1", plane.port) as proxy:  # type: ignore[attr-defined]
+        old = fleet.start("a", server=proxy.url, does=DEAF)
+        fleet.witness.wait_start()
+        waiting = fleet.waiting("b", behind="a")
+        proxy.switch("silent")
+        os.kill(elector(waiting), signal.SIGSTOP)
+        plane.api.delete(fleet.path)
+        os.kill(elector(waiting), signal.SIGKILL)
+        fleet.witness.wait_start(2)
+        assert old.wait() == LOST
+    fleet.witness.check(terms=2)
+    trials.count(1, "electors killed while waiting")
+
+
+# --- the end of a command
+def test_a_second_term_kills_and_the_lock_is_released_after(fleet: Fleet, trials: Trials) -> None:
+    leader = fleet.start("a", "--stop-timeout=600s", does=DEAF)
+    term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
+    fleet.waiting("b", behind="a")
+    leader.signal(signal.SIGTERM)
+    leader.wait_err("stopping the command with SIGTERM")
+    fleet.wait_led_beyond(0)  # it renews while the command winds down
+    assert alive(term.pid)
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 128 + signal.SIGKILL
+    assert not alive(term.pid)
+    assert not alive(descendant.pid)
+    assert "released the lock" in leader.err
+    fleet.witness.wait_start(2)
+    fleet.witness.check(terms=2)
+    trials.count(1, "second TERMs")
+
+
+def test_a_planned_stop_of_what_ignores_term_ends_with_an_empty_tree_and_then_a_release(
+    own_plane: ControlPlane, fleet: Fleet, trials: Trials
+) -> None:
+    """At the instant of the release nothing of it is alive, setsid and double fork or not."""
+    with HttpProxy(own_plane) as proxy:
+        leader = fleet.start("a", "--stop-timeout=1s", server=proxy.url, does=DEAF)
+        lives = [fleet.witness.wait_start().pid, fleet.witness.wait_descendant().pid]
+        fleet.waiting("b", behind="a")
+        seen: list[bool] = []
+        proxy.on(
+            faults.call(lambda _: seen.append(any(map(alive, lives)))),
+            method="PUT",
+            where=lambda request: not request.json()["spec"]["holderIdentity"],
+        )
+        leader.signal(signal.SIGTERM)
+        assert leader.wait() == 128 + signal.SIGKILL
+        fleet.witness.wait_start(2)
+    assert seen == [False]
+    fleet.witness.check(terms=2)
+    trials.count(1, "TERM-ignoring trees stopped")
+
+
+def test_what_a_command_leaves_behind_is_dead_before_the_release(
+    own_plane: ControlPlane, fleet: Fleet, tmp_path: Path, trials: Trials
+) -> None:
+    done = tmp_path / "done"
+    with HttpProxy(own_plane) as proxy:
+        leader = fleet.start("a", server=proxy.url, does=["--descendant", f"--exit-when={done}", "--status=7"])
+        lives = [fleet.witness.wait_start().pid, fleet.witness.wait_descendant().pid]
+        fleet.waiting("b", behind="a")
+        seen: list[bool] = []
+        proxy.on(
+            faults.call(lambda _: seen.append(any(map(alive, lives)))),
+            method="PUT",
+            where=lambda request: not request.json()["spec"]["holderIdentity"],
+        )
+        done.touch()
+        assert leader.wait() == 7
+        fleet.witness.wait_start(2)
+    assert seen == [False]
+    fleet.witness.check(terms=2)
+    trials.count(1, "TERM-ignoring trees stopped")
+
+
+def test_without_release_the_lock_runs_out(fleet: Fleet, trials: Trials) -> None:
+    leader = fleet.start("a", "--no-release", does=["--status=3"])
+    fleet.witness.wait_start()
+    fleet.waiting("b", behind="a")
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 3
+    assert fleet.spec()["holderIdentity"] == "a"
+    assert fleet.spec()["leaseDurationSeconds"] == DURATION
+    fleet.witness.wait_start(2)
+    assert fleet.witness.gaps()[0] / 1e9 > DURATION - DEADLINE
+    fleet.witness.check(terms=2)
+    trials.count(1, "ends without release")
