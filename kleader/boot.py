@@ -26,58 +26,67 @@ _PLAN, _LINK = 3, 4  # the elector's descriptors
 
 
 def interpreter() -> list[str]:
-    """This Python, isolated: no user site, no PYTHON* variables, nothing from the working directory."""
+    """How this Python is started, isolated: no user site, no PYTHON* variables, nothing from the working directory."""
     return [sys.executable, "-I", "-S", os.path.abspath(__file__)]
 
 
 def become_supervisor(plan: Plan) -> None:
     """Replace this process by the supervisor; the pid stays. Does not return."""
-    from kleader import platform  # noqa: PLC0415
+    from kleader import platform
 
+    _open_standard()
     fd = platform.anonymous_file()
     plans.save(plan, fd)
     os.set_inheritable(fd, True)
-    where = plan.file if plan.lock == "file" else plan.name
-    os.execv(sys.executable, [*interpreter(), "supervise", str(fd), f"{plan.lock or 'alone'}/{where}", "--", *plan.command])
+    shown = f"{plan.lock or 'alone'}/{plan.file if plan.lock == 'file' else plan.name}"  # in ps
+    os.execv(sys.executable, [*interpreter(), "supervise", str(fd), shown, "--", *plan.command])
+
+
+def _open_standard() -> None:
+    """Let no file of ours become 0, 1 or 2 where those were closed; across exec they stay closed."""
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:  # noqa: PLR2004
+        pass
+    os.close(fd)
 
 
 def supervise(fd: int) -> int:
     """The supervisor's whole life; returns the exit status."""
-    from kleader.supervisor import loop  # noqa: PLC0415
-    from kleader.supervisor.elector import Elector  # noqa: PLC0415
+    from kleader.supervisor import loop, signals
+    from kleader.supervisor.elector import Elector
 
-    queue = loop.signals()
+    queue = signals.take()
+    _open_standard()
     os.set_inheritable(fd, False)
     plan = plans.load(fd)
     log = _log(plan)
     try:
         elector = None
         if plan.lock == "file":
-            from kleader.elector.start import Guards  # noqa: PLC0415
+            from kleader.elector.start import Guards
 
             elector = Elector(Guards(plan, log), float("inf"))
         elif plan.lock:
-            from kleader.elector.start import Electors  # noqa: PLC0415
+            from kleader.elector.start import Electors
 
             command = [*interpreter(), "elect", str(_PLAN), str(_LINK)]
             elector = Elector(Electors(fd, command), max(plan.renew_deadline / 2, 3.0))
         return loop.Supervisor(plan, log, queue, elector).run()
     except OSError as error:
-        log.error(error.strerror or str(error))
+        log.error(error.strerror or str(error))  # noqa: TRY400 - not of logging
         return FAILED
     except Exception as error:  # noqa: BLE001 - nobody sees a traceback; what runs dies with us
-        log.error(f"internal error: {type(error).__name__}: {error}; please report it")
+        log.error(f"internal error: {type(error).__name__}: {error}; please report it")  # noqa: TRY400, G004 - likewise
         return FAILED
 
 
 def elect(plan_fd: int, link_fd: int) -> None:
     """The elector's whole life."""
-    import socket  # noqa: PLC0415
+    import socket
 
     plan = plans.load(plan_fd)
     os.close(plan_fd)
     sys.path[:] = [_HERE, *plan.path]
-    from kleader.elector import lease  # noqa: PLC0415
+    from kleader.elector import lease
 
     channel = Channel(socket.socket(fileno=link_fd))
     lease.main(plan, channel, _log(plan), lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
@@ -85,13 +94,13 @@ def elect(plan_fd: int, link_fd: int) -> None:
 
 def kubeconfig(options: str, path: list[str]) -> None:
     """Print the access that a kubeconfig gives."""
-    import json  # noqa: PLC0415
+    import json
 
-    from kleader import platform  # noqa: PLC0415
+    from kleader import platform
 
     platform.default_signals()
     sys.path[:] = [_HERE, *path]
-    from kleader.locks import kubeconfig as reader  # noqa: PLC0415
+    from kleader.locks import kubeconfig as reader
 
     reader.main(json.loads(options))
 

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ERROR, WARNING, INFO, DEBUG = "ERROR", "WARNING", "INFO", "DEBUG"
+_LONGEST = 1000  # characters of a message: a pipe takes a whole line or nothing (PIPE_BUF)
 _LEVELS = {ERROR: 0, WARNING: 1, INFO: 2, DEBUG: 3}
 
 
 class Log:
-    """Writes lines that each say lock, identity and role. ``verbosity``: 0 warnings and errors, 1 informs, 2 and more all."""
+    """Writes lines that each say lock, identity and role.
+
+    ``verbosity``: 0 warnings and errors, 1 informs too, 2 and more all.
+    """
 
     def __init__(self, form: str = "text", verbosity: int = 1, **about: str) -> None:
         self._json = form == "json"
@@ -63,6 +67,7 @@ class Log:
     def _line(self, level: str, message: str, fields: dict[str, object]) -> None:
         if _LEVELS[level] > self._most:
             return
+        message = message[:_LONGEST]
         seconds, rest = divmod(time.time_ns() // 1_000_000, 1000)
         moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
         if self._json:
@@ -88,7 +93,7 @@ def _printable(text: str) -> str:
 
 
 def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...]]:
-    """A function that writes to stderr without blocking and tells whether it could, and the descriptors that it needs."""
+    """What writes to stderr without blocking and tells whether it could, and the descriptors that it needs."""
     try:
         mode = os.fstat(2).st_mode
     except OSError:

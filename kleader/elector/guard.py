@@ -12,8 +12,8 @@ import signal
 import time
 
 from kleader import platform
-from kleader.elector.orphans import Orphans
 from kleader.election.duration import text
+from kleader.elector.orphans import Orphans
 from kleader.link import messages as m
 from kleader.locks import file
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 NOT_ACQUIRED, FAILED = 124, 125
 _LOOK_EVERY = 1.0  # seconds between two looks at the lock file's path and at the tree
-_CLAIM_EVERY = 0.1
+_CLAIM_EVERY = 0.1  # likewise, while another leader's end is awaited
+_RING_EVERY = 0.5  # after --wait is over: the first ring may come a moment before flock(2) is entered
 
 
 class _TimeIsUp(Exception):  # noqa: N818
@@ -53,6 +54,7 @@ class Guard:
         self._orphans = Orphans(supervisor, m.MARKER + assign.incarnation)
         for pid, start in assign.started:
             self._orphans.started(pid, start)
+        self._orphans.look()
         if not assign.leading and not self._acquire(assign):
             return
         self._serve()
@@ -75,6 +77,10 @@ class Guard:
         except _TimeIsUp:
             self._give_up()
             return False
+        except OSError as error:  # a file system without locks
+            reason = f"cannot lock {self._plan.file}: {error.strerror}: give --lock file:PATH on another file system"
+            self._channel.send(m.Failed(self._term, reason, FAILED))
+            return False
         platform.die_with_parent(0)
         if os.getppid() != self._supervisor:
             return False
@@ -90,21 +96,25 @@ class Guard:
             self._set_alarm()
             file.take(self._fd, wait=True)
         self._set_alarm()
+        pause = 0.001  # the last leader's end lets go of the socket a moment before or after the lock
         while file.in_place(self._fd, plan.file):
             if file.claim(self._claim, plan.file):
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 return file.in_place(self._fd, plan.file)
-            self._log.repeated("the lock file was removed or replaced under a leader that still runs: waiting for its end")
-            if plan.wait == 0 or plan.live:
-                raise _TimeIsUp
-            time.sleep(_CLAIM_EVERY)
+            if pause >= _CLAIM_EVERY:
+                self._log.repeated("the lock file was removed or replaced under a leader: waiting for its end")
+                if plan.wait == 0 or plan.live:
+                    raise _TimeIsUp
+            time.sleep(pause)
+            pause = min(_CLAIM_EVERY, 2 * pause)
         return False
 
     def _set_alarm(self) -> None:
         if self._plan.wait:
             signal.signal(signal.SIGALRM, _ring)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
-            signal.setitimer(signal.ITIMER_REAL, max(1e-6, self._plan.started + self._plan.wait - platform.clock()))
+            left = self._plan.started + self._plan.wait - platform.clock()
+            signal.setitimer(signal.ITIMER_REAL, max(1e-6, left), _RING_EVERY)
 
     def _tell_holder(self) -> None:
         holder = (file.read(self._fd) or {}).get("holderIdentity")
@@ -117,7 +127,8 @@ class Guard:
         since = ""
         if isinstance(acquired, int):
             since = f" since {text(max(0, round(time.time() - acquired / 1e6)))}"
-        reason = f"held by {record.get('holderIdentity') or 'another process'}{since}; the lock is free when it has ended"
+        who = record.get("holderIdentity") or "another process"
+        reason = f"held by {who}{since}; the lock is free when it has ended"
         self._channel.send(m.Failed(self._term, reason, NOT_ACQUIRED))
 
     def _begin(self, assign: m.Assign) -> bool:

@@ -6,11 +6,10 @@ import os
 import time
 
 from kleader import platform
-from kleader.platform import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from kleader.platform import Process
 
 _PATIENCE = 60.0  # seconds spent on processes that will not die
 
@@ -32,7 +31,7 @@ class Orphans:
     def look(self) -> None:
         """Remember who is below the supervisor now, forget who is gone."""
         if self.any:
-            seen = platform.below(self.supervisor.pid, but=os.getpid())
+            seen = platform.below(self.supervisor.pid, {os.getpid()})
             self._known = {pid: start for pid, start in self._known.items() if _alive(pid, start)}
             self._known |= {each.pid: each.start for each in seen}
 
@@ -44,16 +43,13 @@ class Orphans:
     def sweep(self) -> int:
         """SIGKILL once for all that can be found; how many are still there. Best effort once the supervisor is dead."""
         table = platform.processes()
+        own = {os.getpid(), self.supervisor.pid}
         targets = {pid: table[pid] for pid, start in self._known.items() if pid in table and table[pid].start == start}
-        roots: Iterable[int] = [*targets]
-        if self.supervisor_lives():
-            roots = [*targets, self.supervisor.pid]
-        own = frozenset({os.getpid(), self.supervisor.pid})
-        for root in roots:
-            targets |= {each.pid: each for each in platform.descendants(table, root, but=own)}
         for pid, each in table.items():
             if pid not in targets and pid not in own and platform.environment_has(pid, self._marker):
                 targets[pid] = each
+        roots = [*targets, self.supervisor.pid] if self.supervisor_lives() else [*targets]
+        targets |= {each.pid: each for each in platform.descendants(table, roots, own)}
         self._known |= {pid: each.start for pid, each in targets.items()}
         left = 0
         for each in targets.values():

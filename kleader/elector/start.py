@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Electors:
-    """Processes of their own Python, for locks at the API. ``command`` reads the plan from descriptor 3, the link from 4."""
+    """Processes of their own Python, for locks at the API: ``command`` reads the plan from 3 and the link from 4."""
 
     inherited: tuple[int, ...] = ()
-    hears_while_waiting = True
+    releases = True
 
     def __init__(self, plan_fd: int, command: list[str]) -> None:
         self._plan_fd, self._command = plan_fd, command
@@ -31,17 +31,20 @@ class Electors:
         if pid == 0:
             try:
                 _move((self._plan_fd, theirs.fileno()), first=3)
-                os.execv(self._command[0], self._command)  # noqa: S606
+                os.execv(self._command[0], self._command)
             finally:
                 os._exit(125)
         theirs.close()
         return pid, Channel(ours)
 
+    def let_go(self) -> None:
+        """A lease ends by itself."""
+
 
 class Guards:
     """Forks of the supervisor itself, for the file lock: tiny, and on the same open file."""
 
-    hears_while_waiting = False
+    releases = False
 
     def __init__(self, plan: Plan, log: Log) -> None:
         self._plan, self._log = plan, log
@@ -63,24 +66,31 @@ class Guards:
         ours, theirs = platform.link_pair()
         pid = _fork(ours, theirs)
         if pid == 0:
+            status = 1
             try:
                 _close_all_but({2, theirs.fileno(), self._fd, claim.fileno(), *self._log.descriptors})
                 from kleader.elector.guard import Guard  # noqa: PLC0415
 
                 Guard(self._plan, Channel(theirs), self._log, self._fd, claim).run()
+                status = 0
             except BaseException as error:  # noqa: BLE001 - nobody sees a traceback; the supervisor starts another
                 self._log.error(f"the guard failed: {type(error).__name__}: {error}")
             finally:
-                os._exit(0)
+                os._exit(status)
         theirs.close()
         return pid, Channel(ours)
 
-    def _open(self) -> None:
+    def let_go(self) -> None:
+        """Close both: the socket first, for who gets the lock asks for that next."""
         if self._claim:
             self._claim.close()
+            self._claim = None
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _open(self) -> None:
+        self.let_go()
         self._fd = file.open_lock(self._plan.file, make_directory=self._default)
         self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 

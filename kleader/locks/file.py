@@ -12,15 +12,21 @@ import errno
 import fcntl
 import json
 import os
-import socket
 import stat
 import sys
 
 from kleader import platform
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
 _REFUSED = ("nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs", "gfs", "ocfs")
 _MOST = 1 << 16  # bytes of a record
 MAGIC = "kleader"
+_HEAD = b'{"kleader": 1'  # begins each record: one that was torn by a crash is still ours
+_LONGEST_TOKEN = 100
+_LONGEST_ADDRESS = 107
 
 
 class LockFileError(OSError):
@@ -31,7 +37,7 @@ class LockFileError(OSError):
 
 
 def default_path(namespace: str, name: str) -> str:
-    """/run/kleader/NAMESPACE.NAME.lock for root, under $XDG_RUNTIME_DIR for others. LockFileError where there is none."""
+    """/run/kleader/NAMESPACE.NAME.lock for root, under $XDG_RUNTIME_DIR for others. LockFileError without it."""
     if os.geteuid() == 0:
         return f"/run/kleader/{namespace}.{name}.lock"
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -42,31 +48,32 @@ def default_path(namespace: str, name: str) -> str:
 
 
 def open_lock(path: str, *, make_directory: bool) -> int:
-    """A descriptor of the lock file, made if missing. LockFileError says what is wrong with the place or the file."""
+    """A descriptor of the lock file, made if missing. LockFileError says what is wrong with the place or file."""
     try:
         if make_directory:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        msg = f"cannot open the lock file {path}: {error.strerror}: give --lock file:PATH in a directory that you can write to"
-        raise LockFileError(msg) from None
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            msg = f"{path} is not a regular file: give another --lock file:PATH"
-            raise LockFileError(msg)
-        kind = platform.filesystem(found.st_dev)
-        if kind.startswith(_REFUSED):
-            msg = f"{path} is on {kind}, where locks are not to be trusted: put it on a local file system, or use --lock lease"
-            raise LockFileError(msg)
-        content = os.pread(fd, _MOST, 0)
-        if content.strip(b"\0 \n") and read(fd) is None:
-            msg = f"{path} holds something that kleader did not write: give another --lock file:PATH"
-            raise LockFileError(msg)
-    except BaseException:
+        mend = "give --lock file:PATH in a directory that you can write to"
+        raise LockFileError(f"cannot open the lock file {path}: {error.strerror}: {mend}") from None
+    if problem := _problem(fd, path):
         os.close(fd)
-        raise
+        raise LockFileError(problem)
     return fd
+
+
+def _problem(fd: int, path: str) -> str:
+    """Why this file cannot serve, in one line; empty if it can."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        return f"{path} is not a regular file: give another --lock file:PATH"
+    kind = platform.filesystem(found.st_dev)
+    if kind.startswith(_REFUSED):
+        return f"{path} is on {kind}, where locks are not to be trusted: use a local file system, or --lock lease"
+    content = os.pread(fd, len(_HEAD), 0)
+    if content.strip(b"\0 \n") and content != _HEAD:
+        return f"{path} holds something that kleader did not write: give another --lock file:PATH"
+    return ""
 
 
 def take(fd: int, *, wait: bool) -> bool:
@@ -89,12 +96,20 @@ def in_place(fd: int, path: str) -> bool:
 
 
 def socket_name(path: str) -> bytes | None:
-    """The abstract address that stands for this path however it is spelled; None where there is no such thing."""
+    """The abstract address that stands for this path, whatever file or directory it names; None where there is none.
+
+    The device tells one mount namespace's path from another's.
+    """
     if sys.platform != "linux":
         return None
     directory, name = os.path.split(os.path.abspath(path))
-    place = os.stat(directory)
-    return f"\0kleader/{place.st_dev:x}:{place.st_ino:x}/{name}".encode()[:108]
+    directory = os.path.realpath(directory)
+    address = f"\0kleader/{os.stat(directory).st_dev:x}{directory}/{name}".encode(errors="surrogateescape")
+    if len(address) > _LONGEST_ADDRESS:
+        import _blake2  # noqa: PLC0415 - hashlib's own, without the libraries that it loads
+
+        address = b"\0kleader/" + _blake2.blake2b(address, digest_size=32).hexdigest().encode()
+    return address
 
 
 def claim(sock: socket.socket, path: str) -> bool:
@@ -105,7 +120,7 @@ def claim(sock: socket.socket, path: str) -> bool:
     try:
         sock.bind(name)
     except OSError:
-        return sock.getsockname() == name
+        return bytes(sock.getsockname() or b"") == name
     return True
 
 
@@ -122,6 +137,7 @@ def write(fd: int, record: dict[str, object]) -> None:
     """Write the record in place and have it on disk. OSError on a full or failing disk."""
     data = json.dumps({MAGIC: 1, **record}).encode() + b"\n"
     padded = data.ljust(os.fstat(fd).st_size, b" ")
+    os.posix_fallocate(fd, 0, len(padded))  # there is room: the last record is not lost half-way
     written = os.pwrite(fd, padded, 0)
     if written != len(padded):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -131,6 +147,6 @@ def write(fd: int, record: dict[str, object]) -> None:
 def next_token(fd: int, wall: int) -> int:
     """A token greater than the last one in the file: max(previous + 1, microseconds since the epoch)."""
     previous = (read(fd) or {}).get("token")
-    if isinstance(previous, str) and previous.isdecimal():
+    if isinstance(previous, str) and previous.isdecimal() and len(previous) <= _LONGEST_TOKEN:
         return max(int(previous) + 1, wall)
     return wall

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from kleader.platform.table import Process, descendants
+
 if sys.platform == "linux":
     from kleader.platform.linux import (
         MISSING,
@@ -18,7 +20,6 @@ if sys.platform == "linux":
         link_pair,
     )
     from kleader.platform.procfs import (
-        Process,
         below,
         environment_has,
         filesystem,
@@ -31,15 +32,14 @@ else:
     from kleader.platform.portable import (
         MISSING,
         KillTimer,
-        Process,
         Signals,
         Timer,
         adopt_orphans,
         anonymous_file,
+        below,
         clock,
         default_signals,
         die_with_parent,
-        below,
         environment_has,
         filesystem,
         has_children,
@@ -70,18 +70,3 @@ __all__ = [
     "process",
     "processes",
 ]
-
-
-def descendants(table: dict[int, Process], root: int, *, but: frozenset[int] = frozenset()) -> list[Process]:
-    """All processes in ``table`` below ``root``, parents first, leaving out those in ``but`` with all that is below them."""
-    below: dict[int, list[Process]] = {}
-    for each in table.values():
-        below.setdefault(each.parent, []).append(each)
-    found: list[Process] = []
-    roots = [root]
-    for parent in roots:
-        for each in below.get(parent, ()):
-            if each.pid not in but and each.pid != root:
-                found.append(each)
-                roots.append(each.pid)
-    return found

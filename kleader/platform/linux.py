@@ -16,6 +16,7 @@ _CLOCK_BOOTTIME, _TIMER_ABSTIME = 7, 1
 _SIGEV_SIGNAL = 0
 _SI_KERNEL = 0x80
 _NANO = 1_000_000_000
+_MOST_AT_ONCE = 256  # signals, so that a flood cannot keep a deadline waiting
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,7 +44,10 @@ def clock() -> float:
 
 
 def die_with_parent(signum: int) -> None:
-    """Have ``signum`` sent to this process when the thread that forked it ends; 0: no longer. Cleared by a set-uid exec."""
+    """Have ``signum`` sent here when the thread that forked this process ends; 0: no longer.
+
+    Cleared by fork and by any change of credentials, a set-uid exec among them (prctl(2)).
+    """
     _check(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signum), 0, 0, 0))
 
 
@@ -115,12 +119,13 @@ class SignalInfo(NamedTuple):
 class Signals:
     """Every signal that a program may want, blocked and queued, so that none interrupts anything: the shape is tini's.
 
-    Blocked signals are never ignored by the kernel, not even for PID 1.
+    Blocked signals are never ignored by the kernel, not even for PID 1. Those in ``held`` were blocked by kleader's own
+    start, so that none was lost.
     """
 
-    def __init__(self, numbers: set[int]) -> None:
-        self.numbers = numbers
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    def __init__(self, numbers: set[int], held: set[int]) -> None:
+        self._numbers = numbers
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers) - held
         self._children_ignored = signal.signal(signal.SIGCHLD, signal.SIG_DFL) is signal.SIG_IGN
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # not Python's KeyboardInterrupt, in no forked child either
@@ -131,15 +136,24 @@ class Signals:
         self.fd = _check(_libc.signalfd(-1, ctypes.byref(mask), os.O_NONBLOCK | os.O_CLOEXEC))
 
     def read(self) -> list[SignalInfo]:
-        """The signals that have arrived since, in the kernel's order."""
-        found = []
-        while info := signal.sigtimedwait(self.numbers, 0):
+        """The next signals that have arrived, in the kernel's order; ``fd`` stays readable while there are more."""
+        found: list[SignalInfo] = []
+        while len(found) < _MOST_AT_ONCE and (info := signal.sigtimedwait(self._numbers, 0)):
             found.append(SignalInfo(info.si_signo, info.si_code == _SI_KERNEL, info.si_pid))
         return found
 
+    def suspend(self) -> None:
+        """Stop as Ctrl-Z stops any program: not where nobody could continue it (an orphaned process group)."""
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))  # it acts here
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
+
     def restore(self) -> None:
-        """In a forked child: the dispositions and the mask that kleader itself was started with."""
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them since it started
+        """In a forked child: the dispositions and the mask that kleader itself was started with.
+
+        All but those of SIGPIPE and SIGXFSZ, which Python ignores before it can be asked: they are the default.
+        """
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         if self._children_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)

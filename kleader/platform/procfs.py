@@ -1,40 +1,33 @@
-"""Processes as proc(5) shows them. Own code instead of psutil: a snapshot of a thousand costs a tenth, and memory counts here."""
+"""Processes as proc(5) shows them. Not psutil: a snapshot of a thousand costs a tenth, and memory counts here."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
-from typing import NamedTuple
 
+from kleader.platform.table import Process, descendants
 
-class Process(NamedTuple):
-    """One process at one moment. ``start`` (clock ticks since boot) tells it from a later one with the same pid."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
 
-    pid: int
-    parent: int
-    group: int
-    state: str
-    threads: int
-    start: int
-
-    @property
-    def dead(self) -> bool:
-        """A zombie whose other threads are gone too: a zombie leader with a second thread still works."""
-        return self.state in "ZX" and self.threads <= 1
+_NOT_SHOWN = {errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM}  # gone, or hidden (hidepid=)
+_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # else: no CONFIG_PROC_CHILDREN
 
 
 def process(pid: int) -> Process | None:
-    """The process with this pid, None if there is none."""
+    """The process with this pid, None if there is none to be seen. OSError where the system is short of something."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    try:
-        text = os.read(fd, 4096)
-    except ProcessLookupError:
-        return None
-    finally:
-        os.close(fd)
+        try:
+            text = os.read(fd, 4096)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if error.errno in _NOT_SHOWN:
+            return None
+        raise
     fields = text[text.rfind(b")") + 2 :].split(None, 20)
     return Process(pid, int(fields[1]), int(fields[2]), fields[0].decode(), int(fields[17]), int(fields[19]))
 
@@ -48,30 +41,52 @@ def processes() -> dict[int, Process]:
     return found
 
 
-def has_children(but: set[int]) -> bool:
+def below(root: int, but: Collection[int]) -> Iterator[Process]:
+    """The descendants of ``root``, parents first, without those in ``but`` and what is below them.
+
+    Each is given after its own children were read, so that killing it on the way loses none. Costs what the tree
+    is large, not the machine. Racy: what forks or dies meanwhile may be missing.
+    """
+    if not _LISTS_CHILDREN:
+        yield from descendants(processes(), (root,), but)
+        return
+    seen = {root, *but}
+    waiting = _children(root)
+    for pid in waiting:
+        if pid in seen:
+            continue
+        children = _children(pid)
+        each = process(pid)
+        if each and each.parent in seen and each.parent not in but:  # else its pid is somebody else's by now
+            seen.add(pid)
+            waiting += children
+            yield each
+
+
+def has_children(but: Collection[int]) -> bool:
     """Whether this (single-threaded) process has a child, dead or alive, other than those.
 
     Only this process reaps its children, so one that exists when the reading begins is still there when it ends: False
     is proof, as long as orphans come here, that no descendant is alive outside the trees of ``but``.
     """
+    me = os.getpid()
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        if not _LISTS_CHILDREN:
+            return any(each.parent == me and each.pid not in but for each in processes().values())
+        with open(f"/proc/self/task/{me}/children", "rb") as file:
             return any(int(pid) not in but for pid in file.read().split())
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        me = os.getpid()
-        return any(each.parent == me and each.pid not in but for each in processes().values())
+    except OSError:  # too many open files: no proof
+        return True
 
 
 def kill(target: Process, signum: int = signal.SIGKILL) -> bool:
-    """Signal exactly this process, not one that has its pid by now. False if it is gone; PermissionError if not ours."""
+    """Signal this very process, not one that has its pid by now. False if it is gone; PermissionError if not ours."""
     try:
         fd = os.pidfd_open(target.pid)
     except ProcessLookupError:
         return False
     except OSError:  # a kernel before 5.3, or a seccomp filter: a window of microseconds remains
-        if not _same(target):
-            return False
-        return _send(lambda: os.kill(target.pid, signum))
+        return _same(target) and _send(lambda: os.kill(target.pid, signum))
     try:
         return _same(target) and _send(lambda: signal.pidfd_send_signal(fd, signum))
     finally:
@@ -101,39 +116,27 @@ def filesystem(device: int) -> str:
     return ""
 
 
-def _same(target: Process) -> bool:
-    now = process(target.pid)
-    return now is not None and now.start == target.start
-
-
-def _send(send: object) -> bool:
-    try:
-        send()  # type: ignore[operator]
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def below(root: int, but: int) -> list[Process]:
-    """The descendants of ``root`` except ``but`` and what is below it: a glance that costs what the tree is large, not the
-    machine. Racy: what forks or dies meanwhile may be missing.
-    """
-    found = []
-    parents = [root]
-    for parent in parents:
-        for pid in _children(parent):
-            if pid != but and (each := process(pid)):
-                found.append(each)
-                parents.append(pid)
-    return found
-
-
 def _children(pid: int) -> list[int]:
+    """Of all its threads: each has its own."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += map(int, file.read().split())
-    except OSError:
-        return found
+    except OSError as error:
+        if error.errno not in _NOT_SHOWN:
+            raise
     return found
+
+
+def _same(target: Process) -> bool:
+    now = process(target.pid)
+    return now is not None and now.start == target.start
+
+
+def _send(send: Callable[[], None]) -> bool:
+    try:
+        send()
+    except ProcessLookupError:
+        return False
+    return True

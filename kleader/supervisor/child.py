@@ -137,7 +137,7 @@ def _become(  # noqa: PLR0913, PLR0917
         if platform.clock() >= stop_at:
             os.write(news, json.dumps(_LATE).encode())
             return FAILED
-        os.execvpe(command[0], command, environment)  # noqa: S606 - no shell, on purpose
+        os.execvpe(command[0], command, environment)
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         os.write(news, json.dumps(f"cannot execute {command[0]}: {error.strerror}").encode())

@@ -31,7 +31,7 @@ class Deadline:
         self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at))
 
     def awake(self, now: float) -> None:
-        """This process is past kill_at and is killing: its own death would only leave the rest without a parent."""
+        """Said by who is past kill_at and is killing: its own death would only leave the rest without a parent."""
         if now >= self.kill_at:
             self._arm(now + self.margin)
 

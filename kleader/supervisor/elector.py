@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     class Starter(Protocol):
         """Makes an elector or a guard."""
 
-        inherited: tuple[int, ...]  # descriptors that the command inherits
-        hears_while_waiting: bool
+        releases: bool  # the lock has to be given up by asking; else it goes with our end
+
+        @property
+        def inherited(self) -> tuple[int, ...]:
+            """Descriptors that the command inherits."""
 
         def start(self, *, leading: bool) -> tuple[int, Channel]:
             """The pid and the link of a new one."""
+
+        def let_go(self) -> None:
+            """Hold nothing on behalf of an elector that has ended."""
+
 
 _TRIES = 5  # early deaths in a row, after which another try is hopeless
 _EARLY = 10.0  # seconds
@@ -51,7 +58,7 @@ class Elector:
 
     @property
     def hopeless(self) -> bool:
-        """Whether electors keep dying early."""
+        """Whether electors keep failing early."""
         return self._deaths >= _TRIES
 
     def start(self, now: float, *, leading: bool) -> None:
@@ -86,12 +93,12 @@ class Elector:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
 
-    def reaped(self, now: float) -> None:
+    def reaped(self, now: float, *, failed: bool) -> None:
         """It is gone for good, and its pid is nobody's. What it said last may still be waiting to be heard."""
         self.pid = 0
-        self._deaths = self._deaths + 1 if now - self._born < _EARLY else 1
-        pause = 0.0 if self._deaths == 1 else min(_LONGEST_PAUSE, 0.05 * 2**self._deaths)
-        self.start_at = now + pause
+        early = now - self._born < _EARLY
+        self._deaths = (self._deaths if early else 0) + 1 if failed else 0
+        self.start_at = now + (min(_LONGEST_PAUSE, 0.05 * 2**self._deaths) if self._deaths > 1 else 0.0)
 
     def replace(self) -> None:
         """It hangs: listen to it no more, and end it."""
@@ -102,5 +109,3 @@ class Elector:
         if self._channel:
             self._channel.close()
             self._channel = None
-
-

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, str]:
-    """kleader's own environment and KLEADER_*. Nested kleaders keep both markers. Without an election only the identity and the marker are added."""
+    """What kleader itself was given, and KLEADER_*; nested kleaders keep both markers.
+
+    Without an election only the identity and the marker are added.
+    """
     added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{incarnation}": "1"}
     if lead:
         seconds, micros = divmod(lead.acquired, 1_000_000)

@@ -12,114 +12,111 @@ import select
 import signal
 
 from kleader import platform
-from kleader.election.duration import text
 from kleader.link import messages as m
-from kleader.supervisor import child as children
+from kleader.supervisor.command import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.environment import environment
+from kleader.supervisor.signals import ENDING, OURS, POLITE, name
 from kleader.supervisor.states import NEXT, State
-from kleader.supervisor.terminal import Terminal
-from kleader.supervisor.tree import Tree
+from kleader.supervisor.term import Term
+from kleader.supervisor.tree import Sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kleader.link.plan import Plan
     from kleader.log import Log
+    from kleader.supervisor.child import Child
     from kleader.supervisor.elector import Elector
 
 FAILED = 125
-_TELL_EVERY = 10.0
 _PARTING = 1.0  # seconds that an elector gets to end, beyond a last request
-_STEADY = 60.0  # a command that ran so long starts its backoff anew
-_LONGEST_BACKOFF = 30.0
-_FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT", "SIGKILL", "SIGSTOP"}
-_OURS = {signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU}
-_POLITE = {signal.SIGTERM, signal.SIGINT}
-_ENDING = _POLITE | {signal.SIGHUP, signal.SIGQUIT}
-_BACKGROUND = {signal.SIGINT, signal.SIGQUIT, signal.SIGHUP}  # what a shell or nohup has a background job ignore
-
-
-def signals() -> platform.Signals:
-    """Block and queue every signal but faults, and but those that kleader was started to ignore."""
-    numbers = {int(number) for number in signal.valid_signals()}
-    numbers -= {int(signal.Signals[name]) for name in _FAULTS if name in signal.Signals.__members__}
-    numbers -= {int(number) for number in _BACKGROUND if signal.getsignal(number) is signal.SIG_IGN}
-    return platform.Signals(numbers)
+_DELIBERATE = 1.0  # a signal that comes so long after the sweep began is meant to leave what will not die
+_MOST_REAPED = 500  # in one turn, so that processes that die all the time cannot keep a deadline waiting
 
 
 class Supervisor:
     """Runs one plan to its exit status. ``elector`` is None where no election was wanted."""
 
-    def __init__(self, plan: Plan, log: Log, queue: platform.Signals, elector: Elector | None) -> None:
-        self._plan, self._log, self._signals, self._elector = plan, log, queue, elector
-        guard = platform.KillTimer() if os.getpid() != 1 else None
-        self._deadline = Deadline(guard, plan.kill)
+    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector | None) -> None:
+        self._plan, self._log, self._signals, self._elector = plan, log, signals, elector
+        self._deadline = Deadline(platform.KillTimer() if os.getpid() != 1 else None, plan.kill)
         self._timer = platform.Timer()
         self._poll = select.poll()
-        self._tree = Tree()
-        self._terminal = Terminal()
+        self._command = Command(plan, log, signals)
+        self._sweep = Sweep(self._command.tree, self._deadline, log)
         self._state = State.WAITING
+        self._term = Term(1)
         self._status = 0  # what kleader will exit with
-        self._child: children.Child | None = None
-        self._lead: m.Lead | None = None
-        self._term = 1
-        self._incarnation = os.urandom(16).hex()
-        self._new_term()
-
-    def _new_term(self) -> None:
-        self._lost = False
-        self._quit = 0  # the signal that asked kleader to end
-        self._start_at = math.inf  # when to start the command
-        self._stop_by = math.inf  # when what was asked to stop is killed
-        self._sweep_at = self._tell_at = math.inf
-        self._end_by = math.inf  # when the elector must have ended
-        self._restarts = 0
-        self._began = 0.0
-        self._draining = False  # the command's main process has ended, its tree has not
-        self._again = False  # start the command again after the sweep
-        self._suspend = False
+        self._suspend = False  # Ctrl-Z on a candidate: once its elector has ended
+        self._more_to_reap = False
 
     # --- the loop
 
     def run(self) -> int:
         """Everything; returns the exit status."""
         platform.adopt_orphans()
+        if platform.MISSING:
+            self._log.warning(platform.MISSING)
         self._poll.register(self._signals.fd, select.POLLIN)
         if self._timer.fd is not None:
             self._poll.register(self._timer.fd, select.POLLIN)
         if not self._elector:
             self._to(State.LEADING)
-            self._start_at = 0.0
+            self._term.start_at = 0.0
         while True:
             self._act(platform.clock())
             if self._state is State.ENDED:
+                if self._elector:
+                    self._elector.starter.let_go()
                 return self._status
-            self._timer.arm(self._due())
             self._wait()
             self._hear(platform.clock())
             self._take_signals()
             self._reap(platform.clock())
 
     def _wait(self) -> None:
+        """Until something happened, or is due."""
+        self._timer.arm(self._due())
         fd = self._elector.fd if self._elector else None
         if fd is not None:
             self._poll.register(fd, select.POLLIN)
-        self._poll.poll(self._timer.poll_ms)
+        self._poll.poll(0 if self._more_to_reap else self._timer.poll_ms)
         self._timer.drain()
         if fd is not None:
             self._poll.unregister(fd)
 
     def _due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
-        due = [self._start_at, self._stop_by, self._sweep_at, self._end_by]
-        if self._state in (State.LEADING, State.STOPPING):
-            due += [self._deadline.kill_at, math.inf if self._lost else self._deadline.stop_at]
+        term = self._term
+        due = [term.start_at, term.stop_by, term.end_by, self._sweep.next_at]
+        if self._state in {State.LEADING, State.STOPPING}:
+            due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
         if self._elector:
-            if self._wants_elector():
-                due.append(self._elector.start_at)
-            elif self._state in (State.LEADING, State.STOPPING) and not self._lost:
-                due.append(self._elector.silent_until())
+            due.append(self._elector_due(self._elector))
         return min(due)
+
+    def _act(self, now: float) -> None:
+        """What the clock says."""
+        term = self._term
+        self._deadline.awake(now)
+        if self._state in {State.LEADING, State.STOPPING}:
+            if now >= self._deadline.kill_at:
+                self._lose("the lease is about to expire", now, kill=True)
+            elif now >= self._deadline.stop_at:
+                self._lose("the renew deadline has passed", now, kill=False)
+        if self._command.draining and self._command.tree.empty():
+            self._begin_sweep(now)
+        if self._state is State.LEADING and now >= term.start_at:
+            self._start(now)
+        if now >= term.stop_by:
+            self._log.warning("the command did not stop in time: killing")
+            self._begin_sweep(now)
+        if self._state is State.SWEEPING and self._sweep.done(now):
+            self._swept(now)
+        if now >= term.end_by:
+            self._force_end()
+        if self._elector:
+            self._mind_elector(self._elector, now)
 
     def _to(self, state: State) -> None:
         if state not in NEXT[self._state]:
@@ -135,28 +132,34 @@ class Supervisor:
             return
         heard = self._elector.hear(now)
         for message in heard:
-            if message.term != self._term:
-                continue
-            if isinstance(message, m.Lead):
-                self._on_lead(message, now)
-            elif isinstance(message, m.Extend):
-                if self._state is not State.WAITING and not self._lost:
-                    self._deadline.extend(message.stop_at, message.kill_at)
-            elif isinstance(message, m.Lost):
-                self._on_lost(message, now)
-            elif isinstance(message, m.Observe):
-                self._log.info(f"the leader is {message.leader[:256]}", leader=message.leader)
-            elif isinstance(message, m.Failed):
-                self._on_failed(message, now)
-            elif isinstance(message, m.Released):
-                self._on_released(message)
-        if heard and self._elector.fd is not None:
-            self._elector.tell(m.Alive(self._term))
+            if message.term == self._term.number:
+                self._on_message(message, now)
+        if heard:
+            self._elector.tell(m.Alive(self._term.number))
+
+    def _on_message(self, message: m.Message, now: float) -> None:
+        if isinstance(message, m.Lead):
+            self._on_lead(message, now)
+        elif isinstance(message, m.Extend):
+            self._on_extend(message)
+        elif isinstance(message, m.Lost):
+            if self._state in {State.LEADING, State.STOPPING, State.SWEEPING}:
+                self._lose(message.reason, now, kill=message.kill_now)
+        elif isinstance(message, m.Observe):
+            self._log.info(f"the leader is {message.leader[:256]}", leader=message.leader[:256])
+        elif isinstance(message, m.Failed):
+            if self._state is State.WAITING:
+                self._log.error(message.reason, status=message.status)
+                self._end(message.status, now)
+        elif isinstance(message, m.Released):
+            self._on_released(message)
 
     def _on_lead(self, lead: m.Lead, now: float) -> None:
         if self._state is not State.WAITING:
             return
-        self._lead = lead
+        self._term.lead = lead
+        self._term.t0 = lead.stop_at - self._plan.renew_deadline
+        self._suspend = False  # Ctrl-Z came too late: a leader does not sleep
         self._deadline.begin(lead.stop_at, lead.kill_at)
         self._to(State.LEADING)
         if self._plan.lock != "file":
@@ -166,342 +169,262 @@ class Supervisor:
             token=lead.token,
             transitions=lead.transitions,
         )
-        self._start_at = now
+        self._term.start_at = now
 
-    def _on_lost(self, message: m.Lost, now: float) -> None:
-        if self._state in (State.LEADING, State.STOPPING, State.SWEEPING):
-            self._lose(message.reason, now, kill=message.kill_now)
-
-    def _on_failed(self, message: m.Failed, now: float) -> None:
-        if self._state is State.WAITING:
-            self._log.error(message.reason, status=message.status)
-            self._end(message.status, now)
+    def _on_extend(self, extend: m.Extend) -> None:
+        if self._state is not State.WAITING and not self._term.lost:
+            self._deadline.extend(extend.stop_at, extend.kill_at)
+            self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
 
     def _on_released(self, message: m.Released) -> None:
+        self._term.owed = False
         if message.released:
             self._log.info("released the lock")
-        elif self._lead is not None and not self._lost:
+        elif self._term.lead and not self._term.lost:
             self._log.warning(f"did not release the lock: {message.why}; it runs out by itself")
 
     # --- signals
 
     def _take_signals(self) -> None:
         for each in self._signals.read():
-            if each.number in _OURS:
-                continue
-            if each.number == signal.SIGPIPE and each.sender == os.getpid():
-                continue  # our own log met a closed pipe
-            self._on_signal(each.number, terminal=each.terminal)
+            ours = each.number == signal.SIGPIPE and each.sender == os.getpid()  # the log met a closed pipe
+            if each.number not in OURS and not ours:
+                self._on_signal(each.number, platform.clock(), terminal=each.terminal)
 
-    def _on_signal(self, number: int, *, terminal: bool) -> None:
-        now = platform.clock()
-        if self._state in (State.WAITING, State.RELEASING):
-            if number == signal.SIGTSTP and self._state is State.WAITING:
+    def _on_signal(self, number: int, now: float, *, terminal: bool) -> None:
+        if self._state is State.WAITING:
+            if number == signal.SIGTSTP and self._elector:
                 self._suspend = True
-                if self._elector:
-                    self._elector.kill()
-            elif number in _ENDING:
-                self._log.info(f"{_name(number)}: ending")
-                self._force_end() if self._state is State.RELEASING else self._end(128 + number, now)
-        elif number in _POLITE:
+                self._elector.kill()
+            elif number in ENDING:
+                self._log.info(f"{name(number)}: ending")
+                self._end(128 + number, now)
+        elif self._state is State.RELEASING:
+            if number in ENDING:
+                self._force_end()
+        elif number in POLITE:
             self._on_polite(number, now, terminal=terminal)
-        elif self._child and not (terminal and not self._child.own_group):
-            self._child.send(number)
+        else:
+            self._command.forward(number, terminal=terminal)
 
     def _on_polite(self, number: int, now: float, *, terminal: bool) -> None:
         """TERM and INT: once politely, again to kill, and once more to leave what will not die."""
-        if not self._quit:
-            self._quit = number
+        term = self._term
+        if not term.quit:
+            term.quit = number
             if self._state is State.LEADING:
-                had_it = terminal and self._child is not None and not self._child.own_group
-                self._stop(self._plan.stop_signal or number, now, send=not had_it)
-                self._stop_by = min(self._stop_by, now + self._plan.stop_timeout)
-            elif self._state is State.STOPPING and self._child:
-                self._child.send(self._plan.stop_signal or number)
+                had_it = self._command.has(terminal=terminal)
+                self._stop(self._plan.stop_signal or number, now, now + self._plan.stop_timeout, send=not had_it)
+            elif self._state is State.STOPPING and not self._command.has(terminal=terminal):
+                self._command.ask_to_stop(self._plan.stop_signal or number)
         elif self._state is not State.SWEEPING:
-            self._log.warning(f"{_name(number)} again: killing")
-            self._sweep(now)
-        elif now >= self._tell_at - _TELL_EVERY + 1:
-            self._log.error(f"{_name(number)} again: leaving processes that will not die; the lock is not released")
+            self._log.warning(f"{name(number)} again: killing")
+            self._begin_sweep(now)
+        elif now >= self._sweep.began + _DELIBERATE:
+            self._log.error(f"{name(number)} again: leaving processes that will not die; the lock is not released")
             self._status = self._status or 128 + number
-            self._abandon()
+            self._to(State.ENDED)
 
     # --- children
 
     def _reap(self, now: float) -> None:
-        while True:
+        for _ in range(_MOST_REAPED):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
-                return
+                pid, status = 0, 0
             if pid == 0:
+                self._more_to_reap = False
                 return
             if self._elector and pid == self._elector.pid:
-                if not os.WIFSTOPPED(status):
-                    self._tree.spared.discard(pid)
-                    self._elector.reaped(now)
-                    self._hear(now)  # its last words
-            elif self._child and pid == self._child.pid:
-                self._on_child(self._child, status, now)
+                self._on_elector(self._elector, status, now)
+            elif self._command.main and pid == self._command.main.pid:
+                self._on_main(self._command.main, status, now)
+        self._more_to_reap = True
 
-    def _on_child(self, child: children.Child, status: int, now: float) -> None:
+    def _on_elector(self, elector: Elector, status: int, now: float) -> None:
         if os.WIFSTOPPED(status):
-            if os.WSTOPSIG(status) == signal.SIGTSTP and self._state is State.LEADING:
-                self._log.warning("the command was suspended, but a leader does not sleep: continuing it")
-                self._signal_group(signal.SIGCONT)
+            self._log.warning("the elector was stopped: replacing it")
+            elector.replace()
             return
-        child.ended(status)
-        if child.foreground:
-            self._terminal.take_back(child.pid)
-        self._child = None
-        if child.late:
+        self._command.tree.spared.discard(elector.pid)
+        elector.reaped(now, failed=status != 0 and not self._suspend)
+        self._hear(now)  # its last words
+
+    def _on_main(self, main: Child, status: int, now: float) -> None:
+        if os.WIFSTOPPED(status):
+            if self._state in {State.LEADING, State.STOPPING}:
+                self._command.suspended(status)
+            return
+        self._command.ended(main, status, now)
+        if main.late:
             self._lose("the deadline passed before the command could start", now, kill=True)
             return
-        if child.failure:
-            self._log.error(child.failure)
-        else:
-            how = f"ended by {_name(child.signal)}" if child.signal else f"exited with status {child.status}"
-            self._log.info(f"the command {how} after {text(round(now - self._began, 1))}", status=child.status)
-        if not self._lost or self._quit:
-            self._status = child.status or 0
-        self._again = self._restarts_after(child)
-        if self._plan.until_empty and self._state is State.LEADING and not child.failure:
-            self._draining = True
+        if not self._term.lost or self._term.quit:
+            self._status = main.status or 0
+        if self._plan.until_empty and self._state in {State.LEADING, State.STOPPING} and not main.failure:
+            self._command.draining = True
+            if self._state is State.STOPPING:
+                self._command.ask_to_stop(self._plan.stop_signal or self._term.quit or signal.SIGTERM)
         elif self._state is not State.SWEEPING:
-            self._sweep(now)
+            self._begin_sweep(now)
 
-    def _restarts_after(self, child: children.Child) -> bool:
-        if self._plan.restart == "no" or child.failure or self._quit or self._lost:
-            return False
-        if child.foreground and child.signal in (signal.SIGINT, signal.SIGQUIT):
-            return False  # somebody at the terminal wanted it to end
-        return self._plan.restart == "always" or child.status != 0
-
-    def _signal_group(self, number: int) -> None:
-        """To the command's process group; where that is kleader's own too, to those of the tree in it."""
-        if self._child:
-            self._tree.signal(number, group=self._child.pid if self._child.own_group else os.getpgrp())
-
-    # --- what the clock says
-
-    def _act(self, now: float) -> None:
-        self._deadline.awake(now)
-        if self._state in (State.LEADING, State.STOPPING):
-            if now >= self._deadline.kill_at:
-                self._lose("the lease is about to expire", now, kill=True)
-            elif now >= self._deadline.stop_at:
-                self._lose("the renew deadline has passed", now, kill=False)
-        if self._draining and self._tree.empty():
-            self._draining = False
-            self._sweep(now)
-        if self._state is State.LEADING and now >= self._start_at:
-            self._start(now)
-        if now >= self._stop_by:
-            self._log.warning("the command did not stop in time: killing")
-            self._sweep(now)
-        if self._state is State.SWEEPING:
-            self._sweep_round(now)
-        if now >= self._end_by:
-            self._force_end()
-        self._mind_elector(now)
+    # --- the command
 
     def _start(self, now: float) -> None:
-        self._start_at = math.inf
+        term = self._term
+        term.start_at = math.inf
+        keep = self._elector.starter.inherited if self._elector else ()
         try:
-            child = children.spawn(
-                self._plan.command,
-                environment(self._plan, self._lead, self._incarnation),
-                keep=self._elector.starter.inherited if self._elector else (),
-                signals=self._signals,
-                terminal=self._terminal,
-                stop_at=self._deadline.stop_at,
-            )
+            variables = environment(self._plan, term.lead, term.incarnation)
+            main = self._command.fork(variables, keep, self._deadline.stop_at, now)
         except OSError as error:
             self._log.error(f"cannot start the command: {error.strerror}")
             self._status = FAILED
-            self._again = False
-            self._sweep(now)
+            self._begin_sweep(now)
             return
-        self._child, self._began = child, now
         if self._elector:
-            self._elector.tell(m.Started(self._term, child.pid, child.start))
-        child.let_through()
-        self._log.info(f"started the command: pid {child.pid}", pid=child.pid)
+            self._elector.tell(m.Started(term.number, main.pid, main.start))
+        main.let_through()
+        self._log.info(f"started the command: pid {main.pid}", pid=main.pid)
 
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
         """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""
-        first, self._lost = not self._lost, True
+        term = self._term
+        first, term.lost = not term.lost, True
         if first:
             self._log.error(f"lost the lock: {reason}")
-            self._status = self._plan.loss_exit_code if not self._quit else self._status
+            self._status = self._status if term.quit else self._plan.loss_exit_code
         if self._state is State.SWEEPING:
             return
-        if kill or not (self._child or self._draining):
-            self._sweep(now)
+        if kill or not self._command.runs:
+            self._begin_sweep(now)
         elif first:
+            by = min(term.stop_by, now + self._plan.grace, self._deadline.kill_at)
             if self._state is State.LEADING:
-                self._stop(self._plan.stop_signal or signal.SIGTERM, now, send=True)
-            self._stop_by = min(self._stop_by, now + self._plan.grace, self._deadline.kill_at)
+                self._stop(self._plan.stop_signal or signal.SIGTERM, now, by, send=True)
+            term.stop_by = by
 
-    def _stop(self, number: int, now: float, *, send: bool) -> None:
-        """The stop signal, then CONT: a stopped process never acts on TERM."""
-        self._start_at = math.inf
-        if not self._child and not self._draining:
-            self._status = self._status if self._lost else 128 + number
-            self._again = False
-            self._sweep(now)
+    def _stop(self, number: int, now: float, by: float, *, send: bool) -> None:
+        self._term.start_at = math.inf
+        if not self._command.runs:  # between two starts
+            self._status = 128 + number
+            self._begin_sweep(now)
             return
         self._to(State.STOPPING)
-        self._log.info(f"stopping the command with {_name(number)}")
+        self._term.stop_by = by
+        self._log.info(f"stopping the command with {name(number)}")
         if self._elector:
-            self._elector.tell(m.Stopping(self._term))
-        if send and self._child:
-            for each in (number, signal.SIGCONT):
-                self._signal_group(each) if self._plan.stop_group else self._child.send(each)
-        if self._draining:
-            self._tree.signal(number)
+            self._elector.tell(m.Stopping(self._term.number))
+        if send:
+            self._command.ask_to_stop(number)
 
-    def _sweep(self, now: float) -> None:
+    def _begin_sweep(self, now: float) -> None:
         """From here on SIGKILL, until nothing is left."""
-        self._start_at = self._stop_by = math.inf
-        self._draining = False
+        self._term.start_at = self._term.stop_by = math.inf
+        self._command.draining = False
         self._to(State.SWEEPING)
-        self._sweep_at, self._tell_at = now, now + _TELL_EVERY
-        self._sweep_round(now)
-
-    def _sweep_round(self, now: float) -> None:
-        if self._tree.empty():
-            self._sweep_at = math.inf
-            self._swept(now)
-            return
-        if now < self._sweep_at:
-            return
-        refused = self._tree.kill()
-        self._sweep_at = now + self._deadline.margin / 2
-        if self._elector and now >= self._deadline.kill_at:
-            self._elector.tell(m.Alive(self._term))
-        if now >= self._tell_at:
-            self._tell_at = now + _TELL_EVERY
-            who = ", ".join(str(each.pid) for each in refused or self._tree.members())
-            why = "may not be killed by this user" if refused else "do not die"
-            self._log.error(f"processes {who} {why}: the lock is not released while they live")
+        self._sweep.begin(now)
 
     def _swept(self, now: float) -> None:
         """Nothing of the term is alive."""
-        if self._lost:
-            if self._plan.on_loss == "wait" and not self._quit:
-                self._contend_again()
-            else:
-                self._end(self._status, now)
-        elif self._again and not self._quit:
+        term = self._term
+        if term.lost and self._plan.on_loss == "wait" and not term.quit:
+            self._contend_again()
+        elif self._command.again and not term.quit and not term.lost:
             self._to(State.LEADING)
-            self._restarts = 0 if now - self._began >= _STEADY else self._restarts + 1
-            pause = min(_LONGEST_BACKOFF, 2.0 ** (self._restarts - 1)) if self._restarts else 1.0
-            self._start_at = now + pause
-            self._log.info(f"restarting the command in {text(pause)}")
+            term.start_at = now + self._command.pause(now)
         else:
             self._end(self._status, now)
 
     def _contend_again(self) -> None:
         self._to(State.WAITING)
         self._deadline.end()
-        previous, self._term, self._incarnation = self._term, self._term + 1, os.urandom(16).hex()
-        self._new_term()
-        self._lead, self._status = None, 0
+        previous, self._term = self._term, Term(self._term.number + 1)
+        self._status = 0
         if self._elector:
-            self._elector.tell(m.Again(previous, self._incarnation))
+            self._elector.tell(m.Again(previous.number, self._term.incarnation))
 
     # --- the end
 
     def _end(self, status: int, now: float) -> None:
         """Nothing runs. The elector gives up what may be ours, then ends; then so do we."""
+        term, elector, waiting = self._term, self._elector, self._state is State.WAITING
         self._status = status
-        if not self._elector or not self._elector.pid:
-            self._deadline.end()
+        if not elector:
             self._to(State.ENDED)
             return
-        waiting = self._state is State.WAITING
         self._to(State.RELEASING)
-        if waiting and not self._elector.starter.hears_while_waiting:
-            self._elector.kill()  # what it may have locked meanwhile goes with us
-        self._elector.tell(m.Empty(self._term, self._plan.release and not self._lost))
-        self._end_by = min(self._deadline.kill_at, now + self._plan.request_timeout + _PARTING)
+        term.owed = elector.starter.releases and term.lead is not None and self._plan.release and not term.lost
+        patience = _PARTING + (self._plan.request_timeout if elector.starter.releases and not term.lost else 0.0)
+        term.end_by = now + patience
         self._deadline.end()
+        if waiting and not elector.starter.releases:
+            elector.kill()  # what it may have locked meanwhile goes with us
+        elector.tell(m.Empty(term.number, self._plan.release and not term.lost))
 
     def _force_end(self) -> None:
-        self._end_by = math.inf
+        self._term.end_by, self._term.owed = math.inf, False
         self._log.warning("the elector did not end in time: not released")
         if self._elector:
             self._elector.kill()
 
-    def _abandon(self) -> None:
-        """Leave without a release: the lock runs out, and the elector sweeps what it can."""
-        self._sweep_at = math.inf
-        self._to(State.ENDED)
-
     # --- the elector
 
-    def _wants_elector(self) -> bool:
-        if not self._elector or self._elector.pid or self._suspend:
-            return False
+    def _elector_due(self, elector: Elector) -> float:
+        """When the next one has to be started, or the present one counts as hung."""
         if self._state is State.WAITING:
-            return True
-        return not self._lost and self._state in (State.LEADING, State.STOPPING, State.SWEEPING)
+            return math.inf if elector.pid or self._suspend else elector.start_at
+        if self._term.lost or self._state in {State.RELEASING, State.ENDED}:
+            return math.inf
+        return elector.silent_until() if elector.pid else elector.start_at
 
-    def _mind_elector(self, now: float) -> None:
-        elector = self._elector
-        if not elector:
-            return
-        if self._state is State.RELEASING and not elector.pid:
-            self._to(State.ENDED)
-        elif self._suspend and not elector.pid:
-            self._sleep()
-        elif self._wants_elector() and now >= elector.start_at:
+    def _mind_elector(self, elector: Elector, now: float) -> None:
+        due = now >= self._elector_due(elector)
+        if elector.pid and due:
+            self._log.warning("the elector is silent: replacing it")
+            elector.replace()
+        elif not elector.pid and self._state is State.RELEASING:
+            self._release_after_all(elector, now)
+        elif not elector.pid and self._suspend:
+            self._sleep(elector)
+        elif not elector.pid and due:
             self._start_elector(elector, now)
-        elif elector.pid and self._state in (State.LEADING, State.STOPPING) and not self._lost:
-            if now >= elector.silent_until():
-                self._log.warning("the elector is silent: replacing it")
-                elector.replace()
 
     def _start_elector(self, elector: Elector, now: float) -> None:
         if self._state is State.WAITING and elector.hopeless:
             self._log.error("the elector keeps dying before it says a word")
             self._end(FAILED, now)
             return
-        lead = self._lead
+        leading = self._term.lead is not None
+        tree = self._command.tree
         try:
-            elector.start(now, leading=lead is not None)
+            known = tree.members() if leading else []
+            elector.start(now, leading=leading)
         except OSError as error:
-            self._log.error(f"cannot start the elector: {error.strerror}")
+            self._log.repeated(f"cannot start the elector: {error.strerror}")
             elector.start_at = now + 1
             return
-        self._tree.spared = {elector.pid}
-        elector.tell(
-            m.Assign(
-                self._term,
-                self._incarnation,
-                lead is not None,
-                elector.replaces,
-                self._deadline.stop_at - self._plan.renew_deadline if lead else 0.0,
-                lead.token if lead else "",
-                lead.acquired if lead else 0,
-                lead.transitions if lead else 0,
-                [[self._child.pid, self._child.start]] if self._child else [],
-            ),
-        )
-        if lead is not None:
-            self._log.warning(f"the elector died: replaced by pid {elector.pid}; the command goes on")
+        tree.spared = {elector.pid}
+        elector.tell(self._term.assignment(known, replaces=elector.replaces))
+        if leading:
+            goes_on = "; the command goes on" if self._command.runs else ""
+            self._log.warning(f"the elector died: replaced by pid {elector.pid}{goes_on}")
 
-    def _sleep(self) -> None:
-        """Ctrl-Z on a candidate: it does not contend while it is stopped."""
+    def _release_after_all(self, elector: Elector, now: float) -> None:
+        """The elector ended before it could release: another may, once."""
+        owed, self._term.owed = self._term.owed, False
+        if owed and now < self._term.end_by:
+            self._start_elector(elector, now)
+        if elector.pid:
+            elector.tell(m.Empty(self._term.number, release=True))
+        else:
+            self._to(State.ENDED)
+
+    def _sleep(self, elector: Elector) -> None:
+        """Ctrl-Z on a candidate: it does not contend while it is stopped, nor hold what its elector may have locked."""
+        elector.starter.let_go()
         self._log.info("suspended")
-        os.kill(os.getpid(), signal.SIGSTOP)
+        self._signals.suspend()
         self._suspend = False
         self._log.info("continued")
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 
@@ -9,11 +10,16 @@ from kleader import platform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kleader.log import Log
     from kleader.platform import Process
+    from kleader.supervisor.deadline import Deadline
+
+TELL_EVERY = 10.0  # seconds
+_SOON, _LATER = 0.004, 0.05  # pauses between two rounds
 
 
 class Tree:
-    """The processes of the command. This process must be single-threaded, adopt orphans, and be the only one to reap."""
+    """The processes of the command. Who has one must be single-threaded, adopt orphans, and alone reap its children."""
 
     def __init__(self) -> None:
         self.spared: set[int] = set()  # the elector
@@ -24,23 +30,64 @@ class Tree:
 
     def members(self) -> list[Process]:
         """Who is there now, parents first."""
-        return platform.descendants(platform.processes(), os.getpid(), but=frozenset(self.spared))
+        return list(platform.below(os.getpid(), self.spared))
 
-    def kill(self) -> list[Process]:
-        """SIGKILL for all of it, once. Who forked meanwhile is met next time. Returns those that may not be signalled."""
-        refused = []
-        for each in self.members():
-            try:
-                platform.kill(each, signal.SIGKILL)
-            except PermissionError:
-                refused.append(each)
-        return refused
-
-    def signal(self, signum: int, *, group: int = 0) -> None:
+    def signal(self, *numbers: int, group: int = 0) -> None:
         """Signal all of the tree, or those of it that are in this process group."""
         for each in self.members():
-            if group in (0, each.group):
+            if group in {0, each.group}:
+                for number in numbers:
+                    try:
+                        platform.kill(each, number)
+                    except PermissionError:
+                        continue
+
+
+class Sweep:
+    """SIGKILL for all of the tree, in rounds, until it is proven empty."""
+
+    def __init__(self, tree: Tree, deadline: Deadline, log: Log) -> None:
+        self._tree, self._deadline, self._log = tree, deadline, log
+        self._pause = 0.0
+        self._tell_at = math.inf
+        self.began = math.inf
+        self.next_at = math.inf  # when the next round is due
+
+    def begin(self, now: float) -> None:
+        """From here on."""
+        self.began = self.next_at = now
+        self._tell_at = now + TELL_EVERY
+        self._pause = _SOON
+
+    def done(self, now: float) -> bool:
+        """One round if it is due. True once nothing is left."""
+        if self._tree.empty():
+            self.began = self.next_at = math.inf
+            return True
+        if now >= self.next_at:
+            refused = self._round()
+            self.next_at = platform.clock() + self._pause
+            self._pause = min(_LATER, self._deadline.margin / 2, self._pause * 2)
+            if now >= self._tell_at:
+                self._tell_at = now + TELL_EVERY
+                self._tell(refused)
+        return False
+
+    def _round(self) -> list[Process]:
+        """SIGKILL for each, once. Who forked meanwhile is met next time. Those that this user may not kill."""
+        refused = []
+        try:
+            for each in platform.below(os.getpid(), self._tree.spared):
+                self._deadline.awake(platform.clock())
                 try:
-                    platform.kill(each, signum)
+                    platform.kill(each, signal.SIGKILL)
                 except PermissionError:
-                    continue
+                    refused.append(each)
+        except OSError as error:  # too many open files on this machine, no memory: again in the next round
+            self._log.repeated(f"cannot look for the command's processes: {error.strerror}")
+        return refused
+
+    def _tell(self, refused: list[Process]) -> None:
+        who = ", ".join(str(each.pid) for each in (refused or self._tree.members())[:20])
+        why = "may not be killed by this user" if refused else "do not die"
+        self._log.error(f"processes {who} {why}: the lock is not released while they live")

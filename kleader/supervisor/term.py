@@ -1,0 +1,45 @@
+"""What one candidacy knows, from its first word to its end."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from kleader.link import messages as m
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kleader.platform import Process
+
+_MOST_TOLD = 500  # processes in one message; a new elector looks for the rest itself
+
+
+class Term:
+    """A candidacy, and the leadership that may follow from it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.incarnation = os.urandom(16).hex()
+        self.lead: m.Lead | None = None
+        self.t0 = 0.0  # of the last write that counted; inf where nothing expires
+        self.lost = False
+        self.quit = 0  # the signal that asked kleader to end
+        self.start_at = math.inf  # when to start the command
+        self.stop_by = math.inf  # when what was asked to stop is killed
+        self.end_by = math.inf  # when the elector must have ended
+        self.owed = False  # a release was asked for, and is not done
+
+    def assignment(self, tree: list[Process], *, replaces: bool) -> m.Assign:
+        """What a new elector has to know; ``tree``: what already runs."""
+        lead = self.lead
+        return m.Assign(
+            self.number,
+            self.incarnation,
+            lead is not None,
+            replaces,
+            self.t0,
+            lead.token if lead else "",
+            lead.acquired if lead else 0,
+            lead.transitions if lead else 0,
+            [[each.pid, each.start] for each in tree[:_MOST_TOLD]],
+        )
