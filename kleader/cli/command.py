@@ -17,6 +17,9 @@ class CommandRunner(click.Command):
     So a mistyped option can never become a part of what is run, nor the command's options be taken for ours.
     """
 
+    allow_interspersed_args = False
+    allow_extra_args = True  # told about below
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The options into ``ctx.params``, and ``command`` beside them. click.UsageError where there is none."""
         end = args.index(SEPARATOR) if SEPARATOR in args else len(args)

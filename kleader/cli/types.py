@@ -32,11 +32,13 @@ class Duration(click.ParamType[Any]):
         """Seconds, or one of the words."""
         if not isinstance(value, str) or value in self._words:
             return value
+        if len(value) > _LONGEST_LABEL:
+            return self.fail(f"{_short(value)} is not a duration", param, ctx)
         try:
             return duration.parse(value)
         except ValueError as error:
             words = "".join(f", or {word}" for word in self._words)
-            self.fail(f"{error}{words}", param, ctx)
+            return self.fail(f"{error}{words}", param, ctx)
 
 
 class Switch(click.ParamType[Any]):
@@ -50,7 +52,7 @@ class Switch(click.ParamType[Any]):
         if isinstance(value, bool):
             return value
         found = self.values.get(value.lower())
-        return self.fail(f"{value!r} is neither true nor false", param, ctx) if found is None else found
+        return self.fail(f"{_short(value)} is neither true nor false", param, ctx) if found is None else found
 
 
 class LockType(click.ParamType[Any]):
@@ -65,7 +67,7 @@ class LockType(click.ParamType[Any]):
             return value
         kind, colon, path = value.partition(":")
         if kind not in self.aliases or (colon and (kind != "file" or not path)):
-            self.fail(f"{value!r} is not a lock: choose lease, file or file:PATH", param, ctx)
+            self.fail(f"{_short(value)} is not a lock: choose lease, file or file:PATH", param, ctx)
         try:
             return self.aliases[kind], os.path.abspath(path) if path else ""
         except OSError:
@@ -88,7 +90,7 @@ class Signal(click.ParamType[Any]):
         numbers = {str(int(number)): int(number) for number in signal.valid_signals()}
         if name in numbers:
             return numbers[name]
-        return self.fail(f"{value!r} is not a signal: write it as TERM, SIGTERM or 15", param, ctx)
+        return self.fail(f"{_short(value)} is not a signal: write it as TERM, SIGTERM or 15", param, ctx)
 
 
 class Verbosity(click.ParamType[Any]):
@@ -105,7 +107,7 @@ class Verbosity(click.ParamType[Any]):
             return int(text)
         if text and not text.strip("v"):
             return len(text) + 1
-        return self.fail(f"{text!r} is not a level: write -v, -vv or -v=4", param, ctx)
+        return self.fail(f"{_short(text)} is not a level: write -v, -vv or -v=4", param, ctx)
 
 
 class Label(click.ParamType[Any]):
@@ -128,7 +130,9 @@ class Label(click.ParamType[Any]):
             and (not content or _LABEL_PART.fullmatch(content))
         )
         if not valid:
-            self.fail(f"{value!r} is not a label: write KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx)
+            self.fail(
+                f"{_short(value)} is not a label: write KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx
+            )
         return key, content
 
 
