@@ -21,14 +21,15 @@ class Deadline:
         self.margin = max(kill_budget / 4, 0.02)  # seconds; the sweep must come round more often
         self.stop_at = self.kill_at = math.inf
 
-    def begin(self, stop_at: float, kill_at: float) -> None:
-        """A new term."""
+    def begin(self, stop_at: float, kill_at: float, now: float) -> None:
+        """A new term. One that is heard of too late, after a sleep, is for the loop to judge, which is awake now."""
         self.stop_at, self.kill_at = stop_at, kill_at
-        self._arm(kill_at + self.margin)
+        self._arm(max(kill_at, now) + self.margin)
 
     def extend(self, stop_at: float, kill_at: float) -> None:
         """The term was renewed: deadlines only ever move forward."""
-        self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at))
+        self.stop_at, self.kill_at = max(stop_at, self.stop_at), max(kill_at, self.kill_at)
+        self._arm(self.kill_at + self.margin)
 
     def awake(self, now: float) -> None:
         """Said by who is past kill_at and is killing: its own death would only leave the rest without a parent."""

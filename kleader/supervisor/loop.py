@@ -160,7 +160,7 @@ class Supervisor:
         self._term.lead = lead
         self._term.t0 = lead.stop_at - self._plan.renew_deadline
         self._suspend = False  # Ctrl-Z came too late: a leader does not sleep
-        self._deadline.begin(lead.stop_at, lead.kill_at)
+        self._deadline.begin(lead.stop_at, lead.kill_at, now)
         self._to(State.LEADING)
         if self._plan.lock != "file":
             self._log.about(namespace=lead.namespace)
