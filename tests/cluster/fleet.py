@@ -46,7 +46,7 @@ class Fleet:
         self._processes = processes
         self.path = lease_path(namespace, name)
 
-    def start(  # noqa: PLR0913
+    def start(
         self,
         identity: str,
         *options: str,
@@ -147,7 +147,7 @@ def kill_whole(process: Process) -> None:
 
 
 class History(threading.Thread):
-    """Every state of a Lease since now, each with the instant of the boot clock at which the test's own watch told it."""
+    """Every state of a Lease since now, with the instant (boot clock) at which the test's own watch told it."""
 
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(daemon=True)

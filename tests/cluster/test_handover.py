@@ -49,8 +49,8 @@ class Trio:
     def crash(self) -> float:
         """SIGKILL the whole leader; seconds from the lease's expiry to the birth of the next command.
 
-        The winner saw the last renewal after it was sent, and so after the renewTime that it carries: the expiry that is
-        reckoned from that one is the earliest that can be.
+        The winner saw the last renewal after it was sent, and so after the renewTime that it carries: the expiry that
+        is reckoned from that one is the earliest that can be.
         """
         history = History(self.fleet)
         self.fleet.wait_renewals(1)
@@ -92,5 +92,5 @@ def test_50_planned_handovers_and_10_crashes(
     print(f"planned: at most {max(gaps) * 1e3:.0f} ms; crashes: at most {max(past) * 1e3:.0f} ms past expiry")  # noqa: T201
     assert len(past) == 10
     assert max(gaps) < LIMIT, sorted(gaps)
-    assert 0 < min(past), sorted(past)
+    assert min(past) > 0, sorted(past)
     assert max(past) < LIMIT, sorted(past)
