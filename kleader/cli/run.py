@@ -194,7 +194,8 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         file=path,
         identity=naming.identity() if given["identity"] is None else types.identity(given["identity"]),
         labels=dict(given["lock_label"]),
-        api={key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server", "as")},
+        api={key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
+        | {"as": types.header("--as", given["as"])},
         lease_duration=times.lease_duration,
         renew_deadline=times.renew_deadline,
         retry_period=times.retry_period,

@@ -162,6 +162,14 @@ def identity(value: str) -> str:
     return value
 
 
+def header(option: str, value: str) -> str:
+    """What an HTTP header can carry; click.UsageError otherwise."""
+    if not (value.isascii() and value.isprintable()) or len(value) > _LONGEST_IDENTITY:
+        msg = f"{option} must be at most {_LONGEST_IDENTITY} printable ASCII characters"
+        raise click.UsageError(msg)
+    return value
+
+
 def _short(value: str) -> str:
     """Quoted, and cut to what a line holds."""
     return repr(value if len(value) <= _LONGEST_LABEL else f"{value[:_LONGEST_LABEL]}…")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -190,7 +191,10 @@ class Api:
                 f"the certificate of {self._where()} is not accepted: {error.verify_message};"
                 " renew it, or correct certificate-authority in the kubeconfig"
             )
-        detail = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
+            detail = os.strerror(error.errno)  # asyncio writes sentences of its own
+        else:
+            detail = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return f"cannot reach {self._where()}: {detail}"
 
 

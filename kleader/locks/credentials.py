@@ -175,12 +175,14 @@ def _endpoint(access: dict[str, Any]) -> Endpoint:
 
 
 def _tls(access: dict[str, Any]) -> ssl.SSLContext:
+    what = "certificate-authority"
     try:
         tls = ssl.create_default_context(cadata=access.get("ca") or None)
         tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # from Python 3.13 on; client-go takes such certificates too
         if access.get("insecure"):
             tls.check_hostname = False
             tls.verify_mode = ssl.CERT_NONE
+        what = "client certificate and key"
         if access.get("cert"):
             fd = platform.anonymous_file()  # OpenSSL wants a file, and keys have no business on a disk
             with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -188,7 +190,7 @@ def _tls(access: dict[str, Any]) -> ssl.SSLContext:
                 file.flush()
                 tls.load_cert_chain(f"/dev/fd/{fd}", password="")  # nobody is there to be asked for one
     except (ssl.SSLError, ValueError) as error:
-        msg = f"the certificates for {access['server']} cannot be used: {error}"
+        msg = f"the {what} for {access['server']} cannot be used: {error}"
         raise SetUpError(msg) from None
     return tls
 

@@ -6,12 +6,25 @@ What it imports would weigh on a waiting candidate for weeks. Prints one JSON ob
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
+
+_AUTHORITY, _CERTIFICATE, _KEY = "certificate-authority-data", "client-certificate-data", "client-key-data"
+_TEXTS = {
+    "server": "server",
+    "authorization": "token",
+    "token_file": "tokenFile",
+    "namespace": "namespace",
+    "server_name": "tls-server-name",
+    "proxy": "proxy-url",
+    "impersonate": "as",
+}
 
 
 def main(options: dict[str, str]) -> None:
@@ -47,21 +60,28 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
     loader = KubeConfigLoader(config_dict=merged, active_context=context, temp_file_path=place)
     found = Configuration()
     loader.load_and_set(found)
-    user = loader._user.value if loader._user else {}  # noqa: SLF001 - it offers no other way to the user's entry
+    context_entry = loader.current_context["context"]
+    wanted = context_entry.get("user")
+    if wanted and loader._user is None:  # noqa: SLF001 - it offers no other way to the user's entry
+        msg = f"it has no user {wanted!r}"
+        raise ValueError(msg)
+    user = loader._user.value if loader._user else {}  # noqa: SLF001
     cluster = loader._cluster.value  # noqa: SLF001
+    for entry, key in ((cluster, _AUTHORITY), (user, _CERTIFICATE), (user, _KEY)):
+        _check_base64(entry, key)
     token = (found.api_key or {}).get("BearerToken", "")  # with its scheme
     if "exec" in user and not token and not found.cert_file:
         msg = complaints[-1] if complaints else "its exec plugin gave no credentials"
         raise ValueError(msg)
     expiry = getattr(loader, "expiry", None)
-    return {
+    access = {
         "server": found.host,
         "ca": _content(found.ssl_ca_cert),
         "cert": _content(found.cert_file),
         "key": _content(found.key_file),
         "authorization": token,
         "token_file": _token_file(loader, user),
-        "namespace": loader.current_context["context"].get("namespace") or "",
+        "namespace": context_entry.get("namespace") or "",
         "server_name": cluster.get("tls-server-name") or "",
         "insecure": not found.verify_ssl,
         "proxy": cluster.get("proxy-url") or "",
@@ -69,6 +89,37 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         "groups": user.get("as-groups") or [],
         "expires": expiry.timestamp() if expiry else None,
     }
+    _check_texts(access)
+    return access
+
+
+def _check_base64(entry: Any, key: str) -> None:  # noqa: ANN401
+    """The library drops what is not base64, so that nothing may be left of a certificate. ValueError names the key."""
+    data = entry.get(key)
+    if data:
+        try:
+            base64.b64decode("".join(str(data).split()), validate=True)
+        except ValueError:
+            msg = f"{key} is not base64"
+            raise ValueError(msg) from None
+
+
+def _check_texts(access: dict[str, Any]) -> None:
+    """What goes into addresses and headers is text that they can carry. ValueError names what is not."""
+    for key, name in _TEXTS.items():
+        if not isinstance(access[key], str):
+            msg = f"{name} is not a string"
+            raise ValueError(msg)  # noqa: TRY004 - of the same kind as every other refusal here
+    if not isinstance(access["groups"], list) or not all(isinstance(group, str) for group in access["groups"]):
+        msg = "as-groups is not a list of strings"
+        raise ValueError(msg)
+    for name, text in (
+        ("the token", access["authorization"]),
+        *(("as and as-groups", text) for text in (access["impersonate"], *access["groups"])),
+    ):
+        if not (text.isascii() and text.isprintable()):
+            msg = f"{name} cannot be sent: only printable ASCII characters can"
+            raise ValueError(msg)
 
 
 def _overridden(merged: Any, context: str | None, options: dict[str, str]) -> str:  # noqa: ANN401
@@ -91,7 +142,14 @@ def _content(path: str | None) -> str:
 
 
 def _sentence(options: dict[str, str], error: Exception, complaints: list[str]) -> str:
-    detail = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        detail = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, (AttributeError, IndexError, KeyError, TypeError)):
+        detail = "something in it is not of the type that belongs there, compare kubectl config view"
+    elif isinstance(error, UnicodeDecodeError):
+        detail = "it, or what it refers to, is not text"
+    else:
+        detail = re.sub(r"\[Errno \d+\] ", "", " ".join(str(error).split())) or type(error).__name__
     if complaints and complaints[-1] not in detail:
         detail += f" ({' '.join(complaints[-1].split())})"
     return f"cannot use the kubeconfig {options['kubeconfig']}: {detail[:500]}"

@@ -173,6 +173,8 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--lock-label", "A_/a=x"], "'A_/a=x' is not a label"),
     (["--lock-label", "a=-"], "'a=-' is not a label"),
     (["--lock-label", f"a={'x' * 64}"], "is not a label"),
+    (["--as", "a\nb"], "--as must be at most 1024 printable ASCII characters"),
+    (["--as", "é"], "--as must be at most 1024 printable ASCII characters"),
     (["--request-timeout", "0"], "--request-timeout 0s must be more than 0s, and at most half the renew deadline, 5s"),
     (["--request-timeout", "6s"], "--request-timeout 6s must be more than 0s, and at most half the renew deadline, 5s"),
     (["--request-timeout", "-1s"], "'-1s' is negative"),
