@@ -101,8 +101,10 @@ class Loop:
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         self._state, actions = step(self._state, event, now)
+        verdicts = [action.reason for action in actions if isinstance(action, e.GiveUp)]
         for action in actions:
-            self._perform(action)
+            if not (isinstance(action, e.Report) and action.message in verdicts):  # said once is enough
+                self._perform(action)
         self._arm()
 
     def _arm(self) -> None:

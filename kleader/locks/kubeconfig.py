@@ -149,10 +149,14 @@ def _sentence(options: dict[str, str], error: Exception, complaints: list[str]) 
     elif isinstance(error, UnicodeDecodeError):
         detail = "it, or what it refers to, is not text"
     else:
-        detail = re.sub(r"\[Errno \d+\] ", "", " ".join(str(error).split())) or type(error).__name__
-    if complaints and complaints[-1] not in detail:
-        detail += f" ({' '.join(complaints[-1].split())})"
+        detail = _line(str(error)) or type(error).__name__
+    if complaints and _line(complaints[-1]) not in detail:
+        detail += f" ({_line(complaints[-1])})"
     return f"cannot use the kubeconfig {options['kubeconfig']}: {detail[:500]}"
+
+
+def _line(text: str) -> str:
+    return re.sub(r"\[Errno \d+\] ", "", " ".join(text.split()))
 
 
 if __name__ == "__main__":
