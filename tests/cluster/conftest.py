@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cluster.fleet import Fleet
 from tests.support import clientgo as clientgo_module
+from tests.support.checker import Witness
 from tests.support.controlplane import NEEDED, ControlPlane, binaries, given_kubeconfig, plane_for_tests
 from tests.support.gobuild import GoError
 from tests.support.plane import NeedsOwnPlane
 from tests.support.processes import keep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
-    from tests.support.checker import Witness
     from tests.support.plane import Plane
     from tests.support.processes import Processes
 
@@ -69,6 +71,22 @@ def namespace(plane: Plane) -> Iterator[str]:
 def fleet(plane: Plane, namespace: str, processes: Processes, witness: Witness) -> Fleet:
     """Candidates for one Lease."""
     return Fleet(plane, namespace, processes, witness)
+
+
+@pytest.fixture
+def side_by_side(
+    plane: Plane, namespace: str, processes: Processes, tmp_path: Path
+) -> Callable[[Callable[[Fleet, str], None], Iterable[str]], None]:
+    """Run one scenario in several variants at once, each with its own Lease and witness, named after the variant."""
+
+    def run(scenario: Callable[[Fleet, str], None], variants: Iterable[str]) -> None:
+        names = list(variants)
+        fleets = [Fleet(plane, namespace, processes, Witness(tmp_path / name), name) for name in names]
+        with ThreadPoolExecutor(len(names)) as pool:
+            for _ in pool.map(scenario, fleets, names):
+                pass
+
+    return run
 
 
 @pytest.fixture
