@@ -1,0 +1,161 @@
+"""Where the lock of the demo is kept: a file, or a Lease on a cluster."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tests.demo.stage import DemoError
+from tests.support.controlplane import ControlPlane
+from tests.support.gobuild import GoError
+from tests.support.processes import keep
+from tests.support.witness import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_REQUEST = 5.0  # seconds
+_SECOND = 1_000_000_000
+
+
+class Place(Protocol):
+    """A lock for the demo; ``end`` leaves nothing behind."""
+
+    title: str
+    remarks: Sequence[str]
+
+    def options(self) -> list[str]:
+        """What ``kleader run`` is told of it."""
+
+    def free_at(self) -> int | None:
+        """When, on the witness's clock, a dead leader's lock is free; None: at its death."""
+
+    def end(self) -> None:
+        """Clean up."""
+
+
+class File:
+    """A lock file in a directory that goes away."""
+
+    title = "three candidates for one lock, a file on this machine"
+    remarks: Sequence[str] = ()
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "demo.lock"
+
+    def options(self) -> list[str]:
+        return ["--lock", f"file:{self._path}", "--name", "demo"]
+
+    def free_at(self) -> int | None:
+        return None
+
+    def end(self) -> None:
+        """The directory goes with the demo."""
+
+
+class Lease:
+    """A Lease of a name that nobody has, on the cluster that the environment names, else on one that is started."""
+
+    title = "three candidates for one Lease at a Kubernetes API server"
+    remarks: Sequence[str] = ()
+    DURATION = 4
+
+    def __init__(self) -> None:
+        self._name = f"kleader-demo-{secrets.token_hex(3)}"
+        self._plane: ControlPlane | None = None
+        self._config: list[str] = []
+        try:
+            self._reach()
+        except BaseException:
+            self.end()
+            raise
+
+    def options(self) -> list[str]:
+        timing = ["--lease-duration", f"{self.DURATION}s", "--renew-deadline", "2s", "--retry-period", "1s"]
+        return [*self._config, "--namespace", self._namespace, "--name", self._name, *timing]
+
+    def free_at(self) -> int | None:
+        """Its record's duration after the last renewal. Leases keep wall clock time: exact where this machine wrote it."""
+        renewed = self._client.read_namespaced_lease(
+            self._name, self._namespace, _request_timeout=_REQUEST
+        ).spec.renew_time
+        return int(renewed.timestamp() * _SECOND) + clock() - time.time_ns() + self.DURATION * _SECOND
+
+    def end(self) -> None:
+        """Delete the Lease, if we may, or the whole cluster, if it is ours."""
+        if self._plane:
+            self._plane.stop()
+            return
+        if not hasattr(self, "_client"):
+            return
+        try:
+            self._client.delete_namespaced_lease(self._name, self._namespace, _request_timeout=_REQUEST)
+        except Exception as error:  # noqa: BLE001 - whatever the package raises
+            if getattr(error, "status", None) != 404:
+                print(f"the Lease {self._namespace}/{self._name} is left behind: {_sentence(error)}", file=sys.stderr)
+
+    def _reach(self) -> None:
+        from kubernetes import client, config  # noqa: PLC0415 - half a second
+
+        configuration = client.Configuration()
+        where = ""
+        if not _named():
+            where = self._start()
+        try:
+            if os.environ.get("KUBERNETES_SERVICE_HOST") and not _kubeconfig():
+                config.load_incluster_config(client_configuration=configuration)
+                self._namespace = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace").read_text().strip()
+            else:
+                given = self._config[1] if self._config else None
+                config.load_kube_config(config_file=given, client_configuration=configuration)
+                _, context = config.list_kube_config_contexts(config_file=given)
+                self._namespace = context["context"].get("namespace") or "default"
+                where = where or f"of the context {context['name']}"
+        except Exception as error:  # noqa: BLE001 - likewise
+            raise DemoError(f"cannot read the kubeconfig: {_sentence(error)}") from None
+        configuration.retries = False
+        self._client: Any = client.CoordinationV1Api(client.ApiClient(configuration))
+        self._probe(configuration.host)
+        self.remarks = (
+            f"{self._namespace}/{self._name}, on the cluster {where or 'of this Pod'}.",
+            f"For the demo a dead leader's Lease runs out after {self.DURATION} s; the default is 15 s.",
+        )
+
+    def _probe(self, host: str) -> None:
+        try:
+            self._client.read_namespaced_lease(self._name, self._namespace, _request_timeout=_REQUEST)
+        except Exception as error:  # noqa: BLE001 - likewise
+            if getattr(error, "status", None) != 404:
+                where = f"the Leases of namespace {self._namespace} at {host}"
+                raise DemoError(f"cannot read {where}: {_sentence(error)}") from None
+
+    def _start(self) -> str:
+        """Start a cluster, as the tests have it."""
+        plane = ControlPlane()
+        try:
+            plane.start()
+        except GoError as error:
+            raise DemoError(f"{error}, or give a cluster: KUBECONFIG") from None
+        self._plane = plane
+        keep(plane.pids)
+        self._config = ["--kubeconfig", str(plane.kubeconfig(plane.new_user(), "default"))]
+        return "started for this (a real kube-apiserver)"
+
+
+def _kubeconfig() -> bool:
+    return bool(os.environ.get("KUBECONFIG")) or (Path.home() / ".kube" / "config").exists()
+
+
+def _named() -> bool:
+    """Whether the environment names a cluster."""
+    return _kubeconfig() or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def _sentence(error: Exception) -> str:
+    """One line."""
+    said = getattr(error, "reason", None) or str(error) or type(error).__name__
+    return " ".join(str(said).split())[:200]
