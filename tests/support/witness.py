@@ -160,4 +160,5 @@ def seconds(option: dict[str, str], name: str, default: str) -> int:
     return int(float(option.get(name, default)) * 1e9)
 
 
-main()
+if __name__ == "__main__":
+    main()
