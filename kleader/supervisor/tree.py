@@ -66,7 +66,8 @@ class Sweep:
             return True
         if now >= self.next_at:
             refused = self._round()
-            self.next_at = platform.clock() + self._pause
+            after = platform.clock()
+            self.next_at = after + max(self._pause, after - now)  # a large tree needs this processor to die, too
             self._pause = min(_LATER, self._deadline.margin / 2, self._pause * 2)
             if now >= self._tell_at:
                 self._tell_at = now + TELL_EVERY
@@ -80,7 +81,8 @@ class Sweep:
             for each in platform.below(os.getpid(), self._tree.spared):
                 self._deadline.awake(platform.clock())
                 try:
-                    platform.kill(each, signal.SIGKILL)
+                    if not each.dead:
+                        platform.kill(each, signal.SIGKILL)
                 except PermissionError:
                     refused.append(each)
         except OSError as error:  # too many open files on this machine, no memory: again in the next round

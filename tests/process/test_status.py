@@ -1,0 +1,87 @@
+"""Exit statuses and signals travel through real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.process.conftest import IN_NAMESPACE, as_pid_1
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from tests.conftest import Trials
+    from tests.process.conftest import Start
+    from tests.support.processes import Process
+
+HERE = Path(__file__).parent
+HARMLESS = {"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"}
+FATAL = sorted(int(number) for number in signal.valid_signals() - {getattr(signal, f"SIG{name}") for name in HARMLESS})
+FAULTS = {"SEGV", "BUS", "FPE", "ILL", "TRAP", "SYS", "ABRT", "KILL", "STOP"}
+NEVER = {"CHLD", "TTIN", "TTOU"}
+FORWARDED = sorted(
+    int(number)
+    for number in signal.valid_signals()
+    - {getattr(signal, f"SIG{name}") for name in FAULTS | NEVER | {"TERM", "INT", "CONT"}}
+)
+
+
+def run_all(commands: list[list[str]], *options: str) -> list[int]:
+    """The exit status of kleader for each command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.process.many", *options],
+        input=json.dumps(commands), capture_output=True, text=True, check=False, timeout=55,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: list[int] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("where", [(), ("pid1",)], ids=["anywhere", "as PID 1"])
+def test_each_of_the_256_statuses_is_passed_on(trials: Trials, where: tuple[str, ...]) -> None:
+    commands = [["sh", "-c", f"exit {number}"] for number in range(256)]
+    assert run_all(commands, *where) == list(range(256))
+    trials.count(256, "exit statuses")
+
+
+@pytest.mark.parametrize("where", [(), ("pid1",)], ids=["anywhere", "as PID 1"])
+def test_death_by_each_fatal_signal_is_128_plus_its_number(trials: Trials, where: tuple[str, ...]) -> None:
+    commands = [["sh", "-c", f"kill -{number} $$"] for number in FATAL]
+    assert run_all(commands, *where) == [128 + number for number in FATAL]
+    trials.count(len(FATAL), "deaths by a signal")
+
+
+def reported(process: Process) -> list[int]:
+    """What the command says it got."""
+    return [int(line) for line in process.out.split() if line.isdecimal()]
+
+
+@pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
+def test_every_catchable_signal_reaches_the_command_but_chld_ttin_and_ttou(
+    alone: Start, trials: Trials, pid_1: bool  # noqa: FBT001
+) -> None:
+    kleader = alone([sys.executable, str(HERE / "reporter.py")], before=IN_NAMESPACE if pid_1 else [])
+    wait_until(lambda: "ready" in kleader.out, "the command")
+    pid = as_pid_1(kleader) if pid_1 else kleader.pid
+    send = lambda number: signal.pidfd_send_signal(fd, number)  # noqa: E731
+    with open(f"/proc/{pid}/stat", "rb"):  # noqa: PTH123 - it is there
+        import os
+
+        fd = os.pidfd_open(pid)
+    for name in NEVER:
+        send(getattr(signal, f"SIG{name}"))
+    for number in FORWARDED:
+        send(number)
+        wait_until(lambda number=number: reported(kleader)[-1:] == [number], f"signal {number}")
+    send(signal.SIGCONT)
+    wait_until(lambda: reported(kleader)[-1:] == [signal.SIGCONT], "SIGCONT")
+    send(signal.SIGTERM)
+    assert kleader.wait() == 0
+    os.close(fd)
+    assert reported(kleader) == [*FORWARDED, signal.SIGCONT, signal.SIGTERM, signal.SIGCONT]
+    trials.count(len(FORWARDED) + 3, "signals forwarded")
