@@ -170,10 +170,12 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
     remarks: list[str] = []
     times = _timing(given, remarks)
     kind, path = given["lock"] if given["leader_elect"] else ("", "")
-    namespace = types.namespace_name(given["namespace"])
+    namespace = types.namespace_name("--namespace", given["namespace"]) or types.namespace_name(
+        "POD_NAMESPACE", os.environ.get("POD_NAMESPACE", "")
+    )
     name = _name(given["name"], kind, path, command[0], remarks)
     if kind == "file":
-        namespace = namespace or os.environ.get("POD_NAMESPACE", "") or "default"
+        namespace = namespace or "default"
         if given["no_release"]:
             msg = "--no-release: a file lock lasts no longer than its processes; leave the option out"
             raise click.UsageError(msg)

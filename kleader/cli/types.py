@@ -145,11 +145,11 @@ def object_name(value: str) -> str:
     return value
 
 
-def namespace_name(value: str) -> str:
+def namespace_name(source: str, value: str) -> str:
     """A namespace's name, or "" for the one that the surroundings give; click.UsageError otherwise."""
     if value and (len(value) > _LONGEST_LABEL or not _DNS_LABEL.fullmatch(value)):
         rule = f"lower case letters, digits and - only, {_LONGEST_LABEL} at most, a letter or digit first and last"
-        msg = f"--namespace {_short(value)} is not a namespace: {rule}"
+        msg = f"{source} {_short(value)} is not a namespace: {rule}"
         raise click.UsageError(msg)
     return value
 

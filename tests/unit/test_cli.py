@@ -211,6 +211,26 @@ def test_a_value_that_cannot_be_meant_is_refused_with_what_would_do(
     assert sentence in refuse("--name", "t", *args, "--", "true")
 
 
+def test_a_namespace_is_checked_wherever_it_comes_from(refuse: Refuse, parse: Parse) -> None:
+    assert refuse(POD_NAMESPACE="../x").startswith("POD_NAMESPACE '../x' is not a namespace: ")
+    assert parse(POD_NAMESPACE="jobs").namespace == "jobs"
+    assert parse("-n", "mine", POD_NAMESPACE="jobs").namespace == "mine"
+    assert parse("--lock", "file").namespace == "default"
+
+
+def test_without_a_place_for_the_lock_file_a_path_is_asked_for(
+    invoke: Invocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    result = invoke("--lock", "file", "--name", "t", "--", "true")
+    assert (result.exit_code, invoke.plans) == (125, [])
+    assert result.output == (
+        "kleader: error: XDG_RUNTIME_DIR is not set, so there is no place of yours for the lock file:"
+        " give --lock file:PATH\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["A", "a_b", "-a", "a-", "a..b", "a.-b", "a/b", "é", "a" * 254, "\udcff"])
 def test_a_name_that_no_object_can_have_is_refused(refuse: Refuse, name: str) -> None:
     sentence = refuse("--name", name, "--", "true")
