@@ -45,7 +45,7 @@ class Demo:
         picture.title(
             f"kleader: {self._place.title}",
             *self._place.remarks,
-            "Each is `kleader run … -- worker`. The worker runs only where its kleader leads.",
+            "Each is `kleader run -- worker`. A worker runs only where its kleader leads.",
         )
         picture.zero(clock())
         first = self._start()
@@ -53,6 +53,7 @@ class Demo:
         second = self._leader(crashed)
         stage.play(ACT)
         picture.event(clock(), second.name, "asked to stop: TERM to its kleader, which asks its worker")
+        stage.hold_jobs()
         second.stop()
         stage.wait(lambda: second.worker_ended, f"the end of {second.name}'s worker")
         picture.event(second.worker_ended or 0, second.name, "its worker has finished its job, and ended")
@@ -78,6 +79,7 @@ class Demo:
         return leader
 
     def _crash(self, leader: Candidate) -> tuple[Candidate, int | None]:
+        self._stage.hold_jobs()
         number = leader.kill()
         self._killed.add(leader.name)
         at = leader.worker_ended or 0
@@ -97,6 +99,7 @@ class Demo:
 
         self._stage.wait(found, f"a successor of {earlier.name}", *others)
         self._picture.leads(began[0].worker_began or 0, began[0].name)
+        self._stage.tell_jobs(self._picture.job)
         return began[0]
 
     # --- what it comes to
@@ -160,11 +163,11 @@ def main() -> int:
             finally:
                 sweep()
     except DemoError as error:
-        picture.line()
+        picture.finish()
         print(f"demo: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        picture.line()
+        picture.finish()
         return 130
 
 

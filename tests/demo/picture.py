@@ -60,7 +60,7 @@ class Picture:
 
     def event(self, at: int, who: str, text: str, colour: str = "") -> None:
         """Something happened to one candidate."""
-        self._finish()
+        self.finish()
         self._write(f"{(at - self._zero) / _SECOND:6.2f} s  {self._paint(who, _BOLD)}  {self._paint(text, colour)}\n")
 
     def leads(self, at: int, who: str) -> None:
@@ -86,7 +86,7 @@ class Picture:
 
     def chart(self, bars: Sequence[Bar]) -> None:
         """A row for each candidate, time from left to right."""
-        self._finish()
+        self.finish()
         signs = self.signs
         whole = max(bar.end for bar in bars) - self._zero
         cell = max(_SECOND // 5, -(-whole // (WIDTH - 8)))
@@ -115,12 +115,8 @@ class Picture:
         """The last line."""
         self._write(self._paint(text, _GREEN if good else _RED) + "\n")
 
-    def line(self, text: str = "") -> None:
-        """Plain words."""
-        self._finish()
-        self._write(f"{text}\n")
-
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """End a line that is still growing."""
         if self._column:
             self._write("\n")
             self._column = 0

@@ -79,11 +79,10 @@ class Lease:
         return [*self._config, "--namespace", self._namespace, "--name", self._name, *timing]
 
     def free_at(self) -> int | None:
-        """Its record's duration after the last renewal. Leases keep wall clock time: exact where this machine wrote it."""
-        renewed = self._client.read_namespaced_lease(
-            self._name, self._namespace, _request_timeout=_REQUEST
-        ).spec.renew_time
-        return int(renewed.timestamp() * _SECOND) + clock() - time.time_ns() + self.DURATION * _SECOND
+        """Its record's duration after the last renewal, by this machine's own wall clock."""
+        found = self._client.read_namespaced_lease(self._name, self._namespace, _request_timeout=_REQUEST)
+        renewed = int(found.spec.renew_time.timestamp() * _SECOND)
+        return renewed + clock() - time.time_ns() + self.DURATION * _SECOND
 
     def end(self) -> None:
         """Delete the Lease, if we may, or the whole cluster, if it is ours."""

@@ -75,8 +75,8 @@ class Stage:
         self._unread: dict[str, bytes] = {}
         self.candidates: list[Candidate] = []
         self.log = directory / "witness.log"
-        self._early: list[int] = []
-        self._on_job: Callable[[int], None] = self._early.append
+        self._held: list[int] = []
+        self._on_job: Callable[[int], None] = self._held.append
 
     def start(self, name: str) -> Candidate:
         """One more candidate."""
@@ -87,9 +87,14 @@ class Stage:
         self.candidates.append(candidate)
         return candidate
 
+    def hold_jobs(self) -> None:
+        """Tell of no job: somebody else is about to lead."""
+        self._held = []
+        self._on_job = self._held.append
+
     def tell_jobs(self, tell: Callable[[int], None]) -> None:
-        """``tell`` of every job as it is begun, and of those before."""
-        for number in self._early:
+        """``tell`` of every job as it is begun, and of those held."""
+        for number in self._held:
             tell(number)
         self._on_job = tell
 
