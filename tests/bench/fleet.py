@@ -55,7 +55,7 @@ def on_lease(plane: Plane, namespace: str, name: str) -> Argv:
 
 
 def of_client_go(plane: Plane, namespace: str, name: str) -> Argv:
-    """For client-go on a Lease, default timings, ReleaseOnCancel; it stops its command before it releases, as kleader."""
+    """For client-go on a Lease, default timings, ReleaseOnCancel; like kleader it stops the command, then releases."""
     config = plane.kubeconfig(plane.new_user(), namespace)
     return lambda identity, command: clientgo.candidate(config, namespace, name, identity, command, stop_first=True)
 
