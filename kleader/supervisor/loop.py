@@ -356,9 +356,12 @@ class Supervisor:
             return
         self._to(State.RELEASING)
         term.owed = elector.starter.releases and term.lead is not None and self._plan.release and not term.lost
-        patience = _PARTING + (self._plan.request_timeout if elector.starter.releases and not term.lost else 0.0)
+        patience = _PARTING + (2 * self._plan.request_timeout if elector.starter.releases and not term.lost else 0.0)
         term.end_by = now + patience
         self._deadline.end()
+        if not elector.pid:
+            self._release_after_all(elector, now)
+            return
         if waiting and not elector.starter.releases:
             elector.kill()  # what it may have locked meanwhile goes with us
         elector.tell(m.Empty(term.number, self._plan.release and not term.lost))
@@ -404,6 +407,10 @@ class Supervisor:
         except OSError as error:
             self._log.repeated(f"cannot start the elector: {error.strerror}")
             elector.start_at = now + 1
+            if self._state is State.WAITING and self._plan.wait is not None:
+                elector.start_at = min(elector.start_at, self._plan.started + self._plan.wait)
+                if now >= elector.start_at:
+                    self._end(FAILED, now)
             return
         tree.spared = {elector.pid}
         elector.tell(self._term.assignment(known, replaces=elector.replaces))

@@ -63,7 +63,9 @@ def reported(process: Process) -> list[int]:
 
 @pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
 def test_every_catchable_signal_reaches_the_command_but_chld_ttin_and_ttou(
-    alone: Start, trials: Trials, pid_1: bool  # noqa: FBT001
+    alone: Start,
+    trials: Trials,
+    pid_1: bool,  # noqa: FBT001
 ) -> None:
     kleader = alone([sys.executable, str(HERE / "reporter.py")], before=IN_NAMESPACE if pid_1 else [])
     wait_until(lambda: "ready" in kleader.out, "the command")
