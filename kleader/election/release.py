@@ -23,7 +23,8 @@ def close(turn: Turn, *, release: bool) -> None:
     elif leading or (s.phase is Phase.FOLLOWING and maybe_ours):
         turn.unwatch()
         s.phase, s.call_at, s.stumbles = Phase.RELEASING, now, 0
-        s.release_by = min(now + s.me.request_timeout, s.kill_at if leading else inf)
+        patience = s.me.request_timeout * (2 if s.pending else 1)  # what is under way may use up one of them
+        s.release_by = min(now + patience, s.kill_at if leading else inf)
         s.seen = s.seen if s.seen and s.mine(s.seen) else None
         proceed(turn)
     elif s.phase is Phase.FOLLOWING:
