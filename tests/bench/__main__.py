@@ -203,7 +203,8 @@ def main() -> int:
             bench.memory()
             bench.startup()
             bench.planned()
-            bench.crashes(options.crashes)
+            if options.crashes:
+                bench.crashes(options.crashes)
             show(bench.results)
     except KeyboardInterrupt:
         print("bench: stopped", file=sys.stderr)

@@ -1,0 +1,68 @@
+"""The figures of the benchmark mean what its table says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.bench import memory, table
+from tests.bench.journal import Journal
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_p99_is_the_nearest_rank() -> None:
+    values = [float(value) for value in range(1, 101)]
+    assert table.quantile(values, 0.99) == 99
+    assert table.quantile(values, 0.991) == 100
+    assert table.quantile([7.0], 0.99) == 7
+
+
+def test_a_row_shows_p99_only_where_a_hundred_trials_give_one() -> None:
+    assert table.row("x", [0.001] * 99).split() == ["x", "99", "1.0", "1.0"]
+    assert table.row("x", [0.001] * 100).split() == ["x", "100", "1.0", "1.0", "1.0"]
+
+
+def test_a_command_that_begins_before_another_has_ended_is_an_overlap(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.path.write_text("start 100 1 a\nend 200 1 a\nstart 300 2 b\nstart 350 3 c\nend 400 2 b\nstart 500 4 d\n")
+    assert journal.overlaps() == 1
+    assert [run.pid for run in journal.runs] == [1, 2, 3, 4]
+
+
+def test_a_line_that_is_not_whole_yet_is_read_later(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.path.write_text("start 100 1")
+    assert journal.look() == []
+    journal.path.write_text("start 100 1 a\n")
+    assert len(journal.look()) == 1
+
+
+def test_memory_alone_counts_each_page_once_and_no_less_than_the_shared_pss() -> None:
+    """Two processes of one program share its pages; who may not see page frames is told None."""
+    sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    try:
+        one, two = (sleeper.pid for sleeper in sleepers)
+        for each in (one, two):
+            wait_until(lambda pid=each: _sleeps(pid), "a sleeper asleep")  # type: ignore[misc]
+        once = memory.alone([one])
+        if once is None:
+            assert os.geteuid() != 0
+            return
+        assert memory.alone([one, one]) == once
+        assert once < (memory.alone([one, two]) or 0) < 2 * once
+        assert once > memory.pss([one])
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
+
+def _sleeps(pid: int) -> bool:
+    process = psutil.Process(pid)
+    return process.name() == "sleep" and process.status() == psutil.STATUS_SLEEPING
