@@ -1,0 +1,200 @@
+"""Waiting, restarting, stopping: the life of a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of
+from tests.support.processes import alive, wait_until
+
+if TYPE_CHECKING:
+    from tests.process.conftest import Start
+    from tests.support.checker import Witness
+    from tests.support.processes import Process
+
+ENDING = ["TERM", "INT", "HUP", "QUIT"]
+BROOD = [sys.executable, "-I", "-S", str(Path(__file__).with_name("brood.py"))]
+
+
+def number_of(name: str) -> signal.Signals:
+    return signal.Signals[f"SIG{name}"]
+
+
+@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
+def test_a_candidate_ends_on_a_signal_before_it_leads(
+    candidate: Start, witness: Witness, name: str, pid_1: bool  # noqa: FBT001
+) -> None:
+    candidate(witness.command(), name="first")
+    witness.wait_start()
+    second = candidate(witness.command(), before=IN_NAMESPACE if pid_1 else [], name="second")
+    second.wait_err("the leader is first")
+    os.kill(as_pid_1(second) if pid_1 else second.pid, number_of(name))
+    assert second.wait() == 128 + number_of(name)
+    assert f"SIG{name}: ending" in second.err
+    assert len(witness.terms()) == 1
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_term_and_int_reach_the_command_which_ends_in_its_own_way(candidate: Start, name: str) -> None:
+    script = "trap 'echo TERM; exit 4' TERM; trap 'echo INT; exit 4' INT; echo up; while :; do sleep 0.01; done"
+    kleader = candidate(["sh", "-c", script], "--restart=always")
+    wait_until(lambda: "up" in kleader.out, "the command")
+    kleader.signal(number_of(name))
+    assert kleader.wait() == 4
+    assert kleader.out.split() == ["up", name]
+    assert "released the lock" in kleader.err
+
+
+def test_hup_before_the_command_is_not_its_end(candidate: Start) -> None:
+    script = "trap 'echo HUP' HUP; trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
+    kleader = candidate(["sh", "-c", script])
+    wait_until(lambda: "up" in kleader.out, "the command")
+    kleader.signal(signal.SIGHUP)
+    wait_until(lambda: "HUP" in kleader.out, "its HUP")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+
+
+def test_a_stopped_command_gets_cont_after_term(candidate: Start, witness: Witness) -> None:
+    kleader = candidate(witness.command())
+    term = witness.wait_start()
+    os.kill(term.pid, signal.SIGSTOP)
+    kleader.wait_err("the command was stopped by SIGSTOP")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    witness.check(terms=1)
+
+
+def test_the_stop_signal_is_the_one_that_was_chosen(candidate: Start) -> None:
+    script = "trap 'echo USR1; exit 6' USR1; echo up; while :; do sleep 0.01; done"
+    kleader = candidate(["sh", "-c", script], "--stop-signal=USR1")
+    wait_until(lambda: "up" in kleader.out, "the command")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 6
+
+
+@pytest.mark.parametrize(("to", "expected"), [("main", {"main"}), ("group", {"main", "other"})])
+def test_the_stop_signal_goes_to_the_main_process_or_to_its_group(
+    candidate: Start, tmp_path: Path, to: str, expected: set[str]
+) -> None:
+    said = tmp_path / "said"
+    other = f"trap 'echo other >>{said}' TERM; echo up >>{said}; while :; do sleep 0.01; done"
+    main = f"trap 'echo main >>{said}' TERM; sh -c \"{other}\" & while :; do sleep 0.01; done"
+    kleader = candidate(["sh", "-c", main], f"--stop-signal-to={to}", "--stop-timeout=600s")
+    wait_until(lambda: said.exists() and "up" in said.read_text(), "the command")
+    kleader.signal(signal.SIGTERM)
+    wait_until(lambda: expected <= set(said.read_text().split()), f"TERM at {expected}")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGKILL
+    assert set(said.read_text().split()) == expected | {"up"}
+
+
+@pytest.mark.parametrize(("restart", "status", "runs"), [
+    ("no", 0, 1), ("no", 3, 1), ("on-failure", 0, 1), ("on-failure", 3, 2), ("always", 0, 2), ("always", 3, 2),
+])  # fmt: skip
+def test_a_command_that_ended_is_started_again_as_asked(
+    candidate: Start, tmp_path: Path, restart: str, status: int, runs: int
+) -> None:
+    """After its tree was swept, with a pause, under the same token."""
+    brood = tmp_path / "brood"
+    script = f'echo "$KLEADER_FENCING_TOKEN"; : >{brood}; {" ".join(BROOD)} daemons 3 {brood}; exit {status}'
+    kleader = candidate(["sh", "-c", script], f"--restart={restart}")
+    if runs == 1:
+        assert kleader.wait() == status
+    else:
+        kleader.wait_err("restarting the command in 1s")
+        assert not any(alive(int(pid)) for pid in brood.read_text().split())
+        kleader.wait_err("started the command", count=2)
+        kleader.wait_err("restarting the command in 2s", timeout=20)
+        kleader.signal(signal.SIGTERM)
+        assert kleader.wait() == 128 + signal.SIGTERM
+    assert len(kleader.out.split()) == runs
+    assert len(set(kleader.out.split())) == 1
+
+
+def test_a_third_term_leaves_what_will_not_die_alone(candidate: Start, witness: Witness) -> None:
+    """There is nothing that will not die to be had here: TERM while the tree is swept changes nothing."""
+    kleader = candidate(witness.command("--ignore-term", "--descendant"))
+    witness.wait_descendant()
+    kleader.signal(signal.SIGTERM)
+    kleader.wait_err("stopping the command")
+    kleader.signal(signal.SIGTERM)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGKILL
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize(("command", "status"), [
+    (["no-such-command-anywhere"], 127), (["/nowhere/at/all"], 127), (["/etc/passwd"], 126), (["/"], 126),
+])  # fmt: skip
+def test_what_cannot_be_run_is_found_out_before_the_lock_is_touched(
+    candidate: Start, lock: Path, command: list[str], status: int
+) -> None:
+    kleader = candidate(command)
+    assert kleader.wait() == status
+    assert not lock.exists()
+    assert len(kleader.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("content", "status"), [(b"\x7fELF nonsense", 126), (b"#!/no/such/interpreter\n", 127)])
+def test_an_exec_that_fails_later_gives_the_same_after_release(
+    candidate: Start, tmp_path: Path, content: bytes, status: int
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    kleader = candidate([str(program)], "--restart=always")
+    assert kleader.wait() == status
+    assert "cannot execute" in kleader.err
+    assert "released the lock" in kleader.err
+
+
+def test_the_command_dies_with_its_supervisor(alone: Start, witness: Witness) -> None:
+    """Also without an election: the kernel's doing (PR_SET_PDEATHSIG)."""
+    kleader = alone(witness.command("--ignore-term"))
+    term = witness.wait_start()
+    kleader.kill()
+    wait_until(lambda: not alive(term.pid), "its end")
+
+
+def signalled_while_starting(candidate: Start, number: int) -> Process:
+    """A candidate, as PID 1, that gets the signal before its command line has even been read."""
+    kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
+    os.kill(as_pid_1(kleader), number)
+    return kleader
+
+
+def test_term_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path) -> None:
+    """PID 1 has no default action: the signal is kept until there is somebody to take it."""
+    kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
+    first = as_pid_1(kleader)
+    wait_until(lambda: b"SigBlk" in Path(f"/proc/{first}/status").read_bytes() and blocked(first), "its mask")
+    os.kill(first, signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+
+
+def blocked(pid: int) -> bool:
+    """Whether it has blocked SIGTERM by now."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    mask = next(line.split()[1] for line in lines if line.startswith("SigBlk"))
+    return bool(int(mask, 16) & 1 << (signal.SIGTERM - 1))
+
+
+def test_a_guard_stopped_while_it_takes_the_lock_keeps_nobody_from_leading(candidate: Start, witness: Witness) -> None:
+    """It is replaced, and its candidate contends again."""
+    for _ in range(5):
+        kleader = candidate(witness.command("--exit-after=0"))
+        wait_until(lambda kleader=kleader: guard_of(kleader), "the guard")  # type: ignore[misc]
+        try:
+            os.kill(guard_of(kleader), signal.SIGSTOP)
+        except (ProcessLookupError, AssertionError):
+            pass
+        assert kleader.wait() == 0
+    witness.check(terms=5)

@@ -1,0 +1,226 @@
+"""What the command is given, and what it is spared."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.process.conftest import IN_NAMESPACE, KLEADER
+from tests.support.processes import alive, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from tests.process.conftest import Start
+    from tests.support.processes import Processes
+
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+REPORT = r"""
+import json, os
+fds = {}
+for name in os.listdir("/proc/self/fd"):
+    try:
+        fds[name] = os.readlink("/proc/self/fd/" + name)
+    except OSError:
+        pass  # the directory's own
+status = [line.split() for line in open("/proc/self/status") if line.startswith(("SigBlk", "SigIgn", "SigCgt"))]
+print(json.dumps({"fds": fds, "env": dict(os.environ), "status": status, "pid": os.getpid(), "ppid": os.getppid(),
+                  "umask": os.umask(0), "cwd": os.getcwd(), "nice": os.nice(0)}))
+"""
+REPORTER = [*PYTHON, REPORT]
+
+
+def test_the_command_learns_its_term_from_the_environment(candidate: Start) -> None:
+    kleader = candidate(REPORTER, name="me")
+    assert kleader.wait() == 0
+    env = json.loads(kleader.out)["env"]
+    assert (env["KLEADER_IDENTITY"], env["KLEADER_LOCK"], env["KLEADER_NAME"]) == ("me", "file", "t")
+    assert env["KLEADER_NAMESPACE"] == "default"
+    assert env["KLEADER_FENCING_TOKEN"].isdecimal()
+    assert env["KLEADER_TRANSITIONS"] == "0"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", env["KLEADER_ACQUIRE_TIME"])
+    assert len([name for name in env if name.startswith("KLEADER_TERM_")]) == 1
+
+
+def test_nested_kleaders_keep_both_markers_and_both_locks(candidate: Start, tmp_path: Path) -> None:
+    inner = [*KLEADER, "run", f"--lock=file:{tmp_path / 'inner'}", "--name=inner", "--", *REPORTER]
+    kleader = candidate(inner, name="outer")
+    assert kleader.wait() == 0
+    seen = json.loads(kleader.out)
+    assert len([name for name in seen["env"] if name.startswith("KLEADER_TERM_")]) == 2
+    assert seen["env"]["KLEADER_NAME"] == "inner"
+    assert {Path(target).name for number, target in seen["fds"].items() if int(number) > 2} == {"inner", "the.lock"}
+
+
+@pytest.mark.parametrize("kind", ["file", ""])
+def test_no_descriptor_leaks_but_the_locks(candidate: Start, alone: Start, kind: str) -> None:
+    kleader = (candidate if kind else alone)(REPORTER)
+    assert kleader.wait() == 0
+    fds = {int(number): target for number, target in json.loads(kleader.out)["fds"].items()}
+    assert [Path(target).name for number, target in fds.items() if number > 2] == (["the.lock"] if kind else [])
+
+
+def test_descriptors_of_the_user_are_passed_on_with_listen_pid_made_the_commands(candidate: Start) -> None:
+    reading, writing = os.pipe()
+    started = ["sh", "-c", 'exec 3<&0 9<&0; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"', "-"]
+    kleader = candidate(REPORTER, before=started, stdin=reading)
+    assert kleader.wait() == 0
+    seen = json.loads(kleader.out)
+    assert "pipe:" in seen["fds"]["3"]
+    assert seen["fds"]["3"] == seen["fds"]["9"]
+    assert (seen["env"]["LISTEN_FDS"], seen["env"]["LISTEN_PID"]) == ("1", str(seen["pid"]))
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "0<&- 1>&-", "0<&- 1>&- 2>&-"])
+def test_standard_descriptors_that_were_closed_stay_closed(candidate: Start, tmp_path: Path, closed: str) -> None:
+    """And none of kleader's own files takes their numbers: a command that prints must not write into the lock file."""
+    seen = tmp_path / "seen"
+    report = REPORT.replace("print(", f"print(file=open({str(seen)!r}, 'w'), *[").replace("}))", "})])")
+    kleader = candidate([*PYTHON, report], before=["sh", "-c", f'exec "$@" {closed}', "-"])
+    assert kleader.wait() == 0
+    left = {number for number in json.loads(seen.read_text())["fds"] if int(number) <= 2}
+    assert left == {"0", "1", "2"} - set(re.findall(r"(\d)[<>]&-", closed))
+
+
+STATES = {
+    "as usual": "",
+    "nohup": "trap '' HUP;",
+    "in the background": "trap '' INT QUIT;",
+    "CHLD and USR1 ignored": "trap '' CHLD USR1 WINCH TSTP;",
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
+def test_mask_and_dispositions_are_those_that_kleader_was_started_with(
+    candidate: Start, processes: Processes, state: str, pid_1: bool  # noqa: FBT001
+) -> None:
+    started = [*(IN_NAMESPACE if pid_1 else []), "sh", "-c", f'{STATES[state]} exec "$@"', "-"]
+    # SIGPIPE and SIGXFSZ: the reporter is Python, and ignores them in both runs
+    bare = processes.start([*started, *REPORTER])
+    kleader = candidate(REPORTER, before=started)
+    assert (bare.wait(), kleader.wait()) == (0, 0)
+    assert json.loads(kleader.out)["status"] == json.loads(bare.out)["status"]
+
+
+def test_a_blocked_signal_stays_blocked_for_the_command(processes: Processes, tmp_path: Path) -> None:
+    block = (
+        "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGRTMIN]);"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    bare = processes.start([*PYTHON, block, *REPORTER])
+    kleader = processes.start([*PYTHON, block, *KLEADER, "run", f"--lock=file:{tmp_path / 'l'}", "--name=t", "--", *REPORTER])
+    assert (bare.wait(), kleader.wait()) == (0, 0)
+    assert json.loads(kleader.out)["status"] == json.loads(bare.out)["status"]
+
+
+def test_sigpipe_ends_the_command_as_it_ends_any_program(candidate: Start) -> None:
+    assert candidate(["sh", "-c", "kill -PIPE $$; exit 0"]).wait() == 128 + signal.SIGPIPE
+
+
+def test_directory_umask_and_niceness_are_untouched(candidate: Start, tmp_path: Path) -> None:
+    before = ["nice", "-n", "3", "sh", "-c", 'umask 027; exec "$@"', "-"]
+    kleader = candidate(REPORTER, before=before)
+    assert kleader.wait() == 0
+    seen = json.loads(kleader.out)
+    assert (seen["umask"], seen["nice"], seen["cwd"]) == (0o027, os.nice(0) + 3, str(Path.cwd()))
+
+
+# --- logs
+
+
+def test_json_logs_are_one_object_a_line_with_the_same_keys(candidate: Start) -> None:
+    kleader = candidate(["true"], "--log-format=json", "-v", name="a\u00e9")
+    assert kleader.wait() in {0, 2}
+    kleader = candidate(["true"], "--log-format=json", "-v", name="me")
+    assert kleader.wait() == 0
+    lines = [json.loads(line) for line in kleader.err.splitlines()]
+    assert len(lines) >= 4
+    for line in lines:
+        assert list(line)[:7] == ["time", "level", "message", "lock", "namespace", "name", "identity"]
+        assert line["role"] in {"candidate", "leader", "stopping", "sweeping", "releasing"}
+
+
+def test_text_logs_carry_no_control_characters(candidate: Start, lock: Path) -> None:
+    """Whatever the last holder wrote into the record."""
+    lock.write_text(json.dumps({"kleader": 1, "holderIdentity": "\x1b[2Jevil\nline\u202e" + "x" * 3000}))
+    with lock.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        kleader = candidate(["true"], "--wait=100ms")
+        assert kleader.wait() == 124
+    assert "evil" in kleader.err
+    assert not re.search(r"[^\n\x20-\x7e]", kleader.err)
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\S+Z kleader [A-Z]+ file ", line) for line in kleader.err.splitlines())
+
+
+def test_a_log_that_nobody_reads_delays_nothing(candidate: Start, tmp_path: Path) -> None:
+    """stderr is a pipe, full, its reader asleep: the command is started, stopped and swept all the same."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    flag = tmp_path / "runs"
+    kleader = candidate(
+        ["sh", "-c", f"trap '' TERM; echo $$ >{flag}; while :; do sleep 0.01; done"],
+        "--stop-timeout=100ms", "-v", stderr=writing,
+    )  # fmt: skip
+    wait_until(lambda: flag.exists() and flag.read_text(), "the command")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGKILL
+    wait_gone(int(flag.read_text()))
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_log_whose_reader_has_gone_ends_nothing(candidate: Start, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    kleader = candidate(["sh", "-c", "exit 5"], stderr=writing)
+    os.close(writing)
+    assert kleader.wait() == 5
+
+
+# --- memory
+
+
+def test_a_waiting_candidate_for_the_file_lock_is_small(candidate: Start, lock: Path) -> None:
+    """Both processes together, PSS."""
+    lock.write_text("")
+    with lock.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        kleader = candidate(["true"])
+        wait_until(lambda: Path(f"/proc/{kleader.pid}/cmdline").read_bytes().count(b"supervise") == 1, "the supervisor")
+        wait_until(lambda: children(kleader.pid), "the guard")
+        sizes = [pss(pid) for pid in (kleader.pid, *children(kleader.pid))]
+    print("PSS of supervisor and guard, kB:", *sizes)  # noqa: T201
+    assert sum(sizes) <= 32_000
+    assert alive(kleader.pid)
+
+
+def children(pid: int) -> list[int]:
+    """Its children now."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def pss(pid: int) -> int:
+    """Proportional set size in kB."""
+    return int(re.findall(r"^Pss: +(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)[0])
+
+
+def test_the_supervisor_imports_nothing_that_costs() -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path.cwd())!r}); import kleader.boot, kleader.supervisor.loop;"
+    code += "import kleader.elector.start, kleader.elector.guard; print(*sys.modules)"
+    found = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"dataclasses", "logging", "asyncio", "pathlib", "inspect", "ast", "subprocess", "ssl"} & set(found)
