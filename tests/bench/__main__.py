@@ -19,6 +19,7 @@ from tests.bench.floor import Floor
 from tests.bench.journal import Journal
 from tests.support import clientgo, controlplane
 from tests.support.controlplane import ControlPlane
+from tests.support.daemon import DaemonError
 from tests.support.gobuild import GoError, GoModule
 from tests.support.processes import Processes, adopt_orphans, descendants, keep, sweep
 
@@ -192,7 +193,7 @@ def main() -> int:
         clientgo.build()
         plane = ControlPlane(fsync=True)
         plane.start()
-    except GoError as error:
+    except (GoError, DaemonError) as error:
         print(f"bench: error: {error}", file=sys.stderr)
         return 1
     keep(plane.pids)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.demo.stage import DemoError
 from tests.support.controlplane import ControlPlane
+from tests.support.daemon import DaemonError
 from tests.support.gobuild import GoError
 from tests.support.processes import keep
 from tests.support.witness import clock
@@ -68,8 +69,10 @@ class Lease:
         self._name = f"kleader-demo-{secrets.token_hex(3)}"
         self._plane: ControlPlane | None = None
         self._config: list[str] = []
+        self._reached = False
         try:
             self._reach()
+            self._reached = True
         except BaseException:
             self.end()
             raise
@@ -89,7 +92,7 @@ class Lease:
         if self._plane:
             self._plane.stop()
             return
-        if not hasattr(self, "_client"):
+        if not self._reached:
             return
         try:
             self._client.delete_namespaced_lease(self._name, self._namespace, _request_timeout=_REQUEST)
@@ -139,6 +142,8 @@ class Lease:
             plane.start()
         except GoError as error:
             raise DemoError(f"{error}, or give a cluster: KUBECONFIG") from None
+        except DaemonError as error:
+            raise DemoError(str(error)) from None
         self._plane = plane
         keep(plane.pids)
         self._config = ["--kubeconfig", str(plane.kubeconfig(plane.new_user(), "default"))]
@@ -157,4 +162,4 @@ def _named() -> bool:
 def _sentence(error: Exception) -> str:
     """One line."""
     said = getattr(error, "reason", None) or str(error) or type(error).__name__
-    return " ".join(str(said).split())[:200]
+    return " ".join(str(said).rpartition("new connection: ")[2].split())[:200]
