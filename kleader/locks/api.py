@@ -150,6 +150,10 @@ class Api:
             return found
         said = _message(found, status)
         if status == _NOT_FOUND:
+            if (found or {}).get("kind") != "Status":  # no word of an API server's on the lock
+                raise LockError(
+                    Kind.REFUSED, f"{self._where()} keeps no Leases ({status}): is it a Kubernetes API server?"
+                )
             raise _not_found(found, said)
         if status == _CONFLICT or (status == _INVALID and _exists(found)):
             raise LockError(Kind.CONFLICT, said)
@@ -195,6 +199,8 @@ class Api:
             detail = os.strerror(error.errno)  # asyncio writes sentences of its own
         else:
             detail = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            if isinstance(error, h11.ProtocolError):
+                detail = f"its answer is not HTTP as it should be: {detail}"
         return f"cannot reach {self._where()}: {detail}"
 
 

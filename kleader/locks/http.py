@@ -182,8 +182,11 @@ class Connection(asyncio.Protocol):
             event = self._h11.next_event()
             if event is h11.NEED_DATA:
                 if self.closed.is_set():
-                    self._h11.receive_data(b"")  # an answer that is ended by the end of the connection is whole
-                    event = self._h11.next_event()
+                    try:
+                        self._h11.receive_data(b"")  # an answer that is ended by the end of the connection is whole
+                        event = self._h11.next_event()
+                    except h11.RemoteProtocolError:  # in the middle of one
+                        event = h11.NEED_DATA
                     if event is h11.NEED_DATA or isinstance(event, h11.ConnectionClosed):
                         msg = "the connection was closed"
                         raise ConnectionError(msg)

@@ -50,11 +50,11 @@ class Lease:
             }
         )
         metadata = dict(body["metadata"])
-        annotations = {**(metadata.get("annotations") or {}), INCARNATION: incarnation}
+        annotations = {**_texts(metadata.get("annotations")), INCARNATION: incarnation}
         if not incarnation:
             del annotations[INCARNATION]
         metadata["annotations"] = annotations
-        metadata["labels"] = {**(metadata.get("labels") or {}), **self._labels}
+        metadata["labels"] = {**_texts(metadata.get("labels")), **self._labels}
         body |= {"metadata": metadata, "spec": to_lease_spec(record)}
         return self._observed(await self._api.call("PUT", self._target, body, timeout))
 
@@ -87,3 +87,8 @@ class Lease:
         except MalformedRecordError as error:
             record, fault = Record(), f"the Lease {self.namespace}/{self._name} is malformed: {error}"
         return Observed(record, incarnation if isinstance(incarnation, str) else "", version, fault, found)
+
+
+def _texts(found: object) -> dict[str, Any]:
+    """What an object has of labels or annotations; what is neither is none."""
+    return found if isinstance(found, dict) else {}

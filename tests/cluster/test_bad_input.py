@@ -1,0 +1,442 @@
+"""Whatever the API server, its certificate or the Lease say: one line with the mend, and no lock taken by accident."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import faults
+from tests.support.api import lease, lease_path
+from tests.support.httpproxy import HttpProxy
+from tests.support.port import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tests.conftest import Trials
+    from tests.support.api import Object
+    from tests.support.controlplane import ControlPlane
+    from tests.support.httpproxy import Action
+    from tests.support.plane import Plane
+    from tests.support.processes import Process, Processes
+
+NOT_ACQUIRED, FAILED = 124, 125
+QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s"]
+HEAD = re.compile(r"\S+ kleader (WARNING|ERROR) lease \S+ \S+ candidate: ")
+
+
+@pytest.fixture
+def proxy(own_plane: ControlPlane) -> Iterator[HttpProxy]:
+    with HttpProxy(own_plane) as between:
+        yield between
+
+
+def start(
+    processes: Processes,
+    kubeconfig: Path,
+    *options: str,
+    name: str = "x",
+    wait: str = "--no-wait",
+    command: str = "true",
+) -> Process:
+    argv = [sys.executable, "-m", "kleader", "run", f"--name={name}", f"--kubeconfig={kubeconfig}", wait]
+    return processes.start([*argv, *QUICK, *options, "--", "echo", command], name=name)
+
+
+def verdict(process: Process, status: int = FAILED) -> str:
+    """What its last line says; every line is short, none is a traceback, and the command did not run."""
+    assert process.wait() == status, process.err
+    assert "Traceback" not in process.err
+    assert "internal error" not in process.err
+    assert "the elector failed" not in process.err
+    assert process.out == ""
+    lines = process.err.splitlines()
+    assert max(map(len, lines)) < 1000
+    assert HEAD.match(lines[-1]), process.err
+    return HEAD.sub("", lines[-1])
+
+
+# --- what the server answers
+
+FAILURE: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+
+
+def status(code: int, message: str, **more: object) -> Action:
+    return faults.answer(code, {**FAILURE, "message": message, "code": code, **more})
+
+
+def page(code: int) -> Action:
+    return faults.answer(code, b"<html><body><h1>It works!</h1></body></html>", {"Content-Type": "text/html"})
+
+
+ANSWERS: dict[str, tuple[Callable[[], Action], str]] = {
+    "garbage": (lambda: faults.raw(b"\x00\xff garbage\r\n\r\n"), "cannot reach the API server"),
+    "nothing": (lambda: faults.raw(b""), "cannot reach the API server .*: the connection was closed"),
+    "no-head": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Le"), "cannot reach the API server"),
+    "endless-head": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nA: " + b"x" * 300_000), "cannot reach the API server"),
+    "two-lengths": (
+        lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"),
+        "cannot reach the API server",
+    ),
+    "short-body": (
+        lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"),
+        "cannot reach the API server",
+    ),
+    "html": (lambda: page(200), "answered something that is no JSON object"),
+    "empty-body": (lambda: faults.answer(200, b""), "answered something that is no JSON object"),
+    "binary": (lambda: faults.answer(200, bytes(range(256))), "answered something that is no JSON object"),
+    "truncated": (lambda: faults.answer(200, b'{"kind": "Lease", "metadata": {'), "is no JSON object"),
+    "array": (lambda: faults.answer(200, b"[]"), "answered something that is no JSON object"),
+    "null": (lambda: faults.answer(200, b"null"), "answered something that is no JSON object"),
+    "number": (lambda: faults.answer(200, b"9" * 5000), "answered something that is no JSON object"),
+    "deep": (lambda: faults.answer(200, b"[" * 200_000 + b"]" * 200_000), "is no JSON object"),
+    "ten-megabytes": (lambda: faults.answer(200, b'{"a": "' + b"x" * 10_000_000 + b'"}'), "is longer than 4 MiB"),
+    "another-kind": (lambda: faults.answer(200, {"kind": "Pod", "metadata": {"name": "x"}}), "that is not the Lease"),
+    "empty-object": (lambda: faults.answer(200, {}), "that is not the Lease"),
+    "another-name": (lambda: faults.answer(200, {"kind": "Lease", "metadata": {"name": "q"}}), "that is not the Lease"),
+    "metadata-list": (lambda: faults.answer(200, {"kind": "Lease", "metadata": []}), "that is not the Lease"),
+    "moved": (lambda: faults.answer(301, b"", {"Location": "https://127.0.0.1:1/"}), "answered 301"),
+    "redirect": (lambda: faults.answer(307, b"", {"Location": "https://127.0.0.1:1/"}), "answered 307"),
+    "no-content": (lambda: faults.raw(b"HTTP/1.1 204 No Content\r\n\r\n"), "answered 204"),
+    "bad-request": (lambda: status(400, "what?"), "refuses the request: what[?]"),
+    "teapot": (lambda: page(418), "refuses the request: status 418"),
+    "gone": (lambda: status(410, "too old"), "refuses the request: too old"),
+    "invalid": (lambda: status(422, "spec: Invalid value"), "refuses the request: spec: Invalid value"),
+    "unauthorized": (
+        lambda: status(401, "Unauthorized"),
+        r"does not accept our credentials \(Unauthorized\): check the kubeconfig or the service account",
+    ),
+    "forbidden": (lambda: status(403, "no"), "^no: grant it in a Role, and bind that to this user or service account"),
+    "forbidden-page": (lambda: page(403), "status 403: grant it in a Role"),
+    "throttled": (lambda: status(429, "slow down"), "is too busy: slow down"),
+    "broken": (lambda: status(500, "etcdserver: request timed out"), "answered 500: etcdserver: request timed out"),
+    "bad-gateway": (lambda: page(502), "answered 502: status 502"),
+    "unavailable": (lambda: status(503, "shutting down"), "answered 503: shutting down"),
+    "message-number": (lambda: faults.answer(500, {"message": 5, "details": 5}), "answered 500: status 500"),
+    "message-long": (lambda: status(500, "x" * 100_000), "answered 500: x{300}$"),
+    "message-lines": (lambda: status(500, "a\n\x1b[31mb\tc"), r"answered 500: a \\x1b\[31mb c"),
+    "details-odd": (lambda: status(403, "no", details={"causes": [5, {"reason": []}, None]}), "^no: grant it"),
+    "details-list": (lambda: status(403, "no", details=[{"kind": "namespaces"}]), "^no: grant it"),
+    "web-server": (lambda: page(404), r"keeps no Leases \(404\): is it a Kubernetes API server[?]"),
+    "silence": (faults.silence, "did not answer within 2s"),
+}
+
+
+def handfuls(kinds: Mapping[str, Any], size: int = 5) -> list[list[str]]:
+    names = list(kinds)
+    return [names[at : at + size] for at in range(0, len(names), size)]
+
+
+@pytest.mark.parametrize("names", handfuls(ANSWERS), ids=" ".join)
+def test_an_answer_that_cannot_be_used_is_told_in_a_line(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, trials: Trials, names: list[str]
+) -> None:
+    """Whatever comes back, to a read or a write: status 125, the reason, and the command did not run."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    started: dict[str, Process] = {}
+    for name in names:
+        action, _ = ANSWERS[name]
+        proxy.on(action(), path=f"/leases/read-{name}$", times=None)
+        proxy.on(action(), method="PUT", path=f"/leases/write-{name}$", times=None)
+        started |= {each: start(processes, config, name=each) for each in (f"read-{name}", f"write-{name}")}
+    for name, process in started.items():
+        said = verdict(process)
+        assert re.search(ANSWERS[name.partition("-")[2]][1], said), (name, said)
+        assert own_plane.api.find(lease_path(namespace, name)) is None
+    trials.count(len(started), "answers that cannot be used")
+
+
+def test_a_missing_namespace_is_named_with_the_command_that_makes_it(plane: Plane, processes: Processes) -> None:
+    config = plane.kubeconfig(plane.new_user())
+    assert verdict(start(processes, config, "-n", "nowhere")) == (
+        "the namespace nowhere does not exist: kubectl create namespace nowhere, or give -n"
+    )
+
+
+def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
+    plane: Plane, namespace: str, processes: Processes
+) -> None:
+    plane.api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "stays", "namespace": namespace, "finalizers": ["example.org/stays"]},
+        }
+    )
+    plane.api.delete(f"/api/v1/namespaces/{namespace}")
+    said = verdict(start(processes, plane.kubeconfig(plane.new_user(), namespace)))
+    plane.api.merge(f"/api/v1/namespaces/{namespace}/configmaps/stays", {"metadata": {"finalizers": None}})
+    assert said.startswith("the namespace is being deleted: ")
+    assert "grant" not in said
+
+
+def test_a_missing_permission_is_named_with_the_mend(
+    own_plane: ControlPlane, namespace: str, processes: Processes
+) -> None:
+    user = own_plane.new_bare_user()
+    said = verdict(start(processes, own_plane.kubeconfig(user, namespace)))
+    assert f'User "{user}" cannot get resource "leases"' in said
+    assert said.endswith(": grant it in a Role, and bind that to this user or service account")
+
+
+def test_a_wrong_token_and_an_expired_certificate_of_ones_own_are_named(
+    own_plane: ControlPlane, namespace: str, processes: Processes
+) -> None:
+    certificate, key = own_plane.certificate("somebody", valid=-60)
+    configs = [
+        own_plane.kubeconfig("admin", namespace, token="wrong"),
+        own_plane.kubeconfig("admin", namespace, client_certificate=certificate, client_key=key),
+    ]
+    started = [start(processes, config) for config in configs]
+    for process in started:
+        assert re.fullmatch(
+            r"the API server \S+ does not accept our credentials \(Unauthorized\):"
+            " check the kubeconfig or the service account",
+            verdict(process),
+        )
+
+
+def test_a_certificate_of_the_server_that_does_not_hold_is_named_with_the_mend(
+    own_plane: ControlPlane, namespace: str, processes: Processes
+) -> None:
+    past = dt.datetime(2020, 1, 2, tzinfo=dt.timezone.utc)
+    expired = own_plane.ca.issue_cert(LOOPBACK, not_before=past, not_after=past)
+    elsewhere = own_plane.ca.issue_cert("elsewhere.example.org")
+    user = own_plane.new_user()
+    with HttpProxy(own_plane, certificate=expired) as late, HttpProxy(own_plane, certificate=elsewhere) as wrong:
+        first = start(processes, own_plane.kubeconfig(user, namespace, server=late.url))
+        second = start(processes, own_plane.kubeconfig(user, namespace, server=wrong.url))
+        mend = "; renew it, or correct certificate-authority in the kubeconfig"
+        said = verdict(first)
+        assert said.startswith(f"the certificate of the API server {late.url} is not accepted: certificate has expired")
+        assert said.endswith(mend)
+        said = verdict(second)
+        assert "is not accepted: " in said
+        assert "mismatch" in said
+        assert said.endswith(mend)
+    config = json.loads(own_plane.kubeconfig(user, namespace).read_text())
+    del config["clusters"][0]["cluster"]["certificate-authority"]
+    unknown = own_plane.dir / f"{user}-unknown.kubeconfig"
+    unknown.write_text(json.dumps(config))
+    assert "is not accepted: " in verdict(start(processes, unknown))
+
+
+def test_an_answer_in_plain_text_to_tls_is_told(own_plane: ControlPlane, namespace: str, processes: Processes) -> None:
+    """https:// where http is spoken, and the other way round."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=own_plane.url.replace("https", "http"))
+    assert "refuses the request: status 400" in verdict(start(processes, config))
+
+
+# --- what the Lease says
+
+GOOD: Object = {
+    "holderIdentity": "somebody",
+    "leaseDurationSeconds": 1,
+    "acquireTime": "2020-01-01T00:00:00.000000Z",
+    "renewTime": "2020-01-01T00:00:00.000000Z",
+    "leaseTransitions": 0,
+}
+MALFORMED: dict[str, tuple[object, str]] = {
+    "spec-text": ("x", "spec is not an object"),
+    "spec-list": ([], "spec is not an object"),
+    "holder-number": ({"holderIdentity": 5}, "spec.holderIdentity is not a string"),
+    "holder-list": ({"holderIdentity": ["a"]}, "spec.holderIdentity is not a string"),
+    "holder-object": ({"holderIdentity": {}}, "spec.holderIdentity is not a string"),
+    "duration-missing": ({"leaseDurationSeconds": None}, "spec.leaseDurationSeconds is missing"),
+    "duration-zero": ({"leaseDurationSeconds": 0}, "spec.leaseDurationSeconds is 0"),
+    "duration-negative": ({"leaseDurationSeconds": -1}, "spec.leaseDurationSeconds is -1"),
+    "duration-absurd": ({"leaseDurationSeconds": 10**12}, "spec.leaseDurationSeconds is 1000000000000"),
+    "duration-text": ({"leaseDurationSeconds": "soon"}, "spec.leaseDurationSeconds is not a whole number"),
+    "duration-float": ({"leaseDurationSeconds": 1.5}, "spec.leaseDurationSeconds is not a whole number"),
+    "duration-bool": ({"leaseDurationSeconds": True}, "spec.leaseDurationSeconds is not a whole number"),
+    "duration-list": ({"leaseDurationSeconds": []}, "spec.leaseDurationSeconds is not a whole number"),
+    "renewed-number": ({"renewTime": 5}, "spec.renewTime is not a time"),
+    "renewed-text": ({"renewTime": "yesterday"}, "spec.renewTime is not an RFC 3339 time"),
+    "renewed-month": ({"renewTime": "2020-13-01T00:00:00Z"}, "spec.renewTime is not an RFC 3339 time"),
+    "acquired-list": ({"acquireTime": []}, "spec.acquireTime is not a time"),
+    "transitions-negative": ({"leaseTransitions": -1}, "spec.leaseTransitions is -1"),
+    "transitions-text": ({"leaseTransitions": "many"}, "spec.leaseTransitions is not a whole number"),
+}
+
+
+def shown(namespace: str, name: str, spec: object, **metadata: object) -> Object:
+    """A Lease as a server might answer it."""
+    whole = {**copy.deepcopy(GOOD), **spec} if isinstance(spec, dict) else spec
+    meta = {"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "1", **metadata}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": whole}
+
+
+@pytest.mark.parametrize("names", handfuls(MALFORMED, 7), ids=" ".join)
+def test_a_malformed_record_is_held_and_the_line_names_object_and_field(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, trials: Trials, names: list[str]
+) -> None:
+    """For its whole wait, longer than its own duration; nothing is written."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    started = {}
+    for name in names:
+        answer = faults.answer(200, shown(namespace, name, MALFORMED[name][0]))
+        proxy.on(answer, path=f"/leases/{name}$", times=None)
+        started[name] = start(processes, config, name=name, wait="--wait=7s")
+    for name, process in started.items():
+        said = verdict(process, NOT_ACQUIRED)
+        expected = f"the Lease {namespace}/{name} is malformed: {MALFORMED[name][1]}"
+        assert expected in said
+        assert process.err.count(f"{expected}: the lock counts as held") == 1  # at most every 10 s
+    assert not [request for request in proxy.requests if request.method != "GET"]
+    trials.count(len(started), "malformed records")
+
+
+def test_a_holder_of_a_megabyte_is_held(plane: Plane, namespace: str, processes: Processes) -> None:
+    """The server accepts it, so somebody may have written it; the line stays short."""
+    plane.api.create(lease(namespace, "x", "h" * 1_000_000, duration=1))
+    said = verdict(start(processes, plane.kubeconfig(plane.new_user(), namespace)), NOT_ACQUIRED)
+    assert f"the Lease {namespace}/x is malformed: spec.holderIdentity has 1000000 characters, more than 4096" in said
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        ({"uid": None}, "the API server answered a Lease without uid or resourceVersion"),
+        ({"resourceVersion": ""}, "the API server answered a Lease without uid or resourceVersion"),
+        ({"resourceVersion": 5}, "the API server answered a Lease without uid or resourceVersion"),
+    ],
+)
+def test_a_lease_that_could_not_be_written_back_safely_is_not_taken(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, metadata: Object, sentence: str
+) -> None:
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    proxy.on(
+        faults.answer(200, shown(namespace, "x", {"holderIdentity": ""}, **metadata)), path="/leases/x", times=None
+    )
+    assert verdict(start(processes, config)) == sentence
+    assert {request.method for request in proxy.requests} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": []},
+        {"annotations": {"kleader/incarnation": 5}},
+        {"annotations": "x", "labels": 7},
+        {"labels": []},
+        {"labels": {"a": []}},
+        {"managedFields": 3, "ownerReferences": "x"},
+    ],
+)
+def test_odd_metadata_ends_in_no_traceback(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, metadata: Object
+) -> None:
+    """A free lock with such metadata is written back, which the server refuses."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    odd = shown(namespace, "x", {"holderIdentity": ""}, **metadata)
+    proxy.on(faults.answer(200, odd), method="GET", path="/leases/x", times=None)
+    process = start(processes, config, "--lock-label=a=b")
+    assert process.wait() in {NOT_ACQUIRED, FAILED}, process.err
+    assert "Traceback" not in process.err
+    assert "the elector failed" not in process.err
+    assert process.out == ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"leaseDurationSeconds": "1"},
+        {"renewTime": "2020-01-01T00:00:00.123456", "acquireTime": "2020-01-01 00:00:00"},
+        {"renewTime": None, "acquireTime": None, "leaseTransitions": None},
+    ],
+    ids=["a string for the duration", "times without a zone", "nothing but holder and duration"],
+)
+def test_what_is_beyond_doubt_is_read(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, spec: Object
+) -> None:
+    """Such records, which the Python client writes, expire like any other: the next word is a write."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    proxy.on(faults.answer(200, shown(namespace, "x", spec)), method="GET", path="/leases/x", times=None)
+    start(processes, config, wait="--wait=20s")
+    written = proxy.wait_request("PUT", "/leases/x").json()
+    assert written["spec"]["leaseDurationSeconds"] == 6
+    assert written["spec"]["leaseTransitions"] == 1
+
+
+# --- the watch
+
+
+WATCHES: dict[str, tuple[Callable[[], Action], str]] = {
+    "garbage": (lambda: faults.raw(b"\x00\xff\r\n\r\n"), "cannot reach the API server"),
+    "page": (lambda: page(200), "the watch ended"),
+    "array": (lambda: faults.answer(200, b"[]\n"), "sent something that is no watch event"),
+    "odd-event": (lambda: faults.answer(200, b'{"type": 5, "object": []}\n'), "sent something that is no watch event"),
+    "error": (lambda: faults.answer(200, b'{"type": "ERROR", "object": {"message": "oops"}}\n'), "oops"),
+    "forbidden": (lambda: status(403, "no watch for you"), "the watch was refused .no watch for you."),
+    "broken": (lambda: page(500), "the watch was refused .status 500."),
+    "too-long": (lambda: faults.answer(200, b'{"a": "' + b"x" * 10_000_000), "an event is longer than 4 MiB"),
+}
+
+
+def test_a_watch_that_cannot_be_used_is_told_once_and_the_lock_is_polled(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, trials: Trials
+) -> None:
+    """Each candidate waits behind a holder, whom it outlives by polling."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    started = {}
+    for name, (action, _) in WATCHES.items():
+        own_plane.api.create(lease(namespace, name, "somebody", duration=3600))
+        proxy.on(action(), path=rf"watch=.*name%3D{name}&", times=None)
+        started[name] = start(processes, config, name=name, wait="--wait=60s", command=name)
+    for name, process in started.items():
+        process.wait_err(f"{WATCHES[name][1]}.*; polling instead")
+        own_plane.api.merge(lease_path(namespace, name), {"spec": {"holderIdentity": ""}})
+    for name, process in started.items():
+        assert process.wait() == 0, process.err
+        assert process.out == f"{name}\n"
+        assert "Traceback" not in process.err
+        assert "the elector failed" not in process.err
+    trials.count(len(WATCHES), "watches that cannot be used")
+
+
+# --- how often
+
+
+def test_while_waiting_the_same_line_comes_at_most_every_ten_seconds_and_the_end_is_125(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes
+) -> None:
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    rule = proxy.on(page(502), path="/leases/x", times=None)
+    process = start(processes, config, wait="--wait=8s")
+    said = verdict(process)
+    assert "answered 502: status 502" in said
+    assert rule.hits >= 2
+    warnings = [line for line in process.err.splitlines() if " WARNING " in line and "answered 502" in line]
+    assert len(warnings) == 1
+
+
+def test_a_candidate_outlives_whatever_the_server_said_meanwhile(
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes
+) -> None:
+    """Bad answers are no reason to end a candidate that waits: the next good one is used."""
+    config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
+    for action in (page(500), faults.raw(b"garbage"), status(401, "Unauthorized"), faults.answer(200, b"[]")):
+        proxy.on(action, path="/leases/x")
+    process = start(processes, config, wait="--wait=60s", command="ran")
+    assert process.wait(60) == 0, process.err
+    assert process.out == "ran\n"
+
+
+# --- what the server does not accept from us
+
+
+def test_what_the_server_calls_invalid_is_told_in_its_words(plane: Plane, processes: Processes, namespace: str) -> None:
+    """The command line's checks are the server's: only what slips through is refused there."""
+    config = json.loads(plane.kubeconfig(plane.new_user(), namespace).read_text())
+    config["contexts"][0]["context"]["namespace"] = "a/b c"
+    odd = plane.dir / f"{namespace}-odd.kubeconfig"
+    odd.write_text(json.dumps(config))
+    said = verdict(start(processes, odd))
+    assert re.search("refuses the request|does not exist|grant it in a Role", said), said
