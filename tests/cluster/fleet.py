@@ -52,18 +52,22 @@ class Fleet:
         *options: str,
         does: Sequence[str] = (),
         server: str | None = None,
-        kubeconfig: Path | None = None,
+        kubeconfig: Path | str | None = None,
         timings: Sequence[str] = SHORT,
         command: Sequence[str] | None = None,
         prefix: Sequence[str] = (),
         env: Mapping[str, str | None] | None = None,
     ) -> Process:
-        """Start a candidate. `does`: the witness's options; `server`: a proxy's URL; `prefix`: runs kleader."""
-        config = kubeconfig or self.plane.kubeconfig(self.plane.new_user(), self.namespace, server=server)
+        """Start a candidate.
+
+        `does`: the witness's options; `server`: a proxy's URL; `kubeconfig`: "" for none; `prefix`: runs kleader.
+        """
+        if kubeconfig is None:
+            kubeconfig = self.plane.kubeconfig(self.plane.new_user(), self.namespace, server=server)
         argv = [
             *prefix,
-            *(sys.executable, "-m", "kleader", "run", f"--kubeconfig={config}", f"--name={self.name}"),
-            *(f"--identity={identity}", *timings, *options, "--"),
+            *(sys.executable, "-m", "kleader", "run", *([f"--kubeconfig={kubeconfig}"] if kubeconfig else [])),
+            *(f"--name={self.name}", f"--identity={identity}", *timings, *options, "--"),
             *(command or self.witness.command(*does)),
         ]
         return self._processes.start(argv, name=f"{self.name}-{identity}", env=env)

@@ -1,0 +1,194 @@
+"""What kleader asks of the API server, counted in its audit log, and how it takes what the server answers."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from tests.cluster.fleet import DURATION, PERIOD, Fleet
+from tests.support import faults
+from tests.support.httpproxy import HttpProxy
+from tests.support.port import LOOPBACK
+from tests.support.processes import alive
+from tests.support.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.api import Object
+    from tests.support.controlplane import ControlPlane
+    from tests.support.plane import Plane
+    from tests.support.processes import Processes
+
+MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+WATCH = r"[?&]watch=1"
+
+
+def role(name: str, *verbs: str) -> list[Object]:
+    """Return the rules for one Lease by its name."""
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [name]}
+    return [{**rule, "verbs": list(verbs)}]
+
+
+def test_a_waiting_candidate_asks_nothing_but_its_watch_and_a_leader_writes_once_a_period(
+    own_plane: ControlPlane, fleet: Fleet
+) -> None:
+    users = [own_plane.new_user() for _ in range(3)]
+    first, *others = (own_plane.kubeconfig(user, fleet.namespace) for user in users)
+    fleet.start("a", kubeconfig=first)
+    fleet.witness.wait_start()
+    for number, config in enumerate(others):
+        fleet.waiting(f"b{number}", behind="a", kubeconfig=config)
+    fleet.wait_renewals(1)
+    before = [own_plane.audit_requests(user) for user in users]
+    began = time.monotonic()
+    fleet.wait_led_beyond(2 * DURATION)
+    after = [own_plane.audit_requests(user) for user in users]
+    lasted = time.monotonic() - began
+    for number in (1, 2):
+        assert [request["verb"] for request in before[number]] == ["get", "watch"]
+        assert len(after[number]) == 2
+    renewals = after[0][len(before[0]) :]
+    assert {(request["verb"], request["responseStatus"]["code"]) for request in renewals} == {("update", 200)}
+    assert 2 * DURATION / PERIOD - 1 <= len(renewals) <= lasted / PERIOD + 1
+
+
+def test_the_fields_are_to_the_letter_what_client_go_writes(
+    plane: Plane, fleet: Fleet, processes: Processes, clientgo: Callable[..., list[str]]
+) -> None:
+    """When created, when released, and when taken a second time."""
+    ours = fleet
+    theirs = Fleet(plane, fleet.namespace, processes, fleet.witness, "theirs")
+    for turn in range(2):
+        candidate = ours.start("same", command=["sleep", "600"])
+        ours.wait_spec("led", holderIdentity="same")
+        config = plane.kubeconfig(plane.new_user(), fleet.namespace)
+        argv = clientgo(
+            config, fleet.namespace, "theirs", "same", ["sleep", "600"], lease_duration="5s", renew_deadline="3s"
+        )
+        rival = processes.start(argv)
+        theirs.wait_spec("led", holderIdentity="same")
+        for state in ("held", "released"):
+            mine, his = ours.spec(), theirs.spec()
+            assert mine.keys() == his.keys()
+            for field in ("acquireTime", "renewTime"):
+                assert MICRO_TIME.fullmatch(mine.pop(field))
+                assert MICRO_TIME.fullmatch(his.pop(field))
+            assert mine == his
+            assert mine["leaseTransitions"] == turn
+            if state == "held":
+                candidate.signal(signal.SIGTERM)
+                candidate.wait()
+                rival.signal(signal.SIGTERM)
+                rival.wait()
+
+
+def test_a_role_with_get_watch_create_and_update_on_the_one_name_suffices(
+    own_plane: ControlPlane, fleet: Fleet
+) -> None:
+    users = [own_plane.new_bare_user() for _ in range(2)]
+    for user in users:
+        own_plane.grant(user, fleet.namespace, role("x", "get", "watch", "create", "update"))
+    leader = fleet.start("a", kubeconfig=own_plane.kubeconfig(users[0], fleet.namespace))
+    fleet.witness.wait_start()
+    fleet.waiting("b", behind="a", kubeconfig=own_plane.kubeconfig(users[1], fleet.namespace))
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    fleet.witness.wait_start(2)
+    fleet.wait_renewals()
+    fleet.witness.check(terms=2)
+    answers = {
+        request["responseStatus"]["code"]
+        for user in users
+        for request in own_plane.audit_requests(user)
+        if "responseStatus" in request
+    }
+    assert answers <= {200, 201, 404}
+
+
+def test_without_the_right_to_watch_a_candidate_polls_and_says_so_once(own_plane: ControlPlane, fleet: Fleet) -> None:
+    user = own_plane.new_bare_user()
+    own_plane.grant(user, fleet.namespace, role("x", "get", "create", "update"))
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    poller = fleet.waiting("b", behind="a", kubeconfig=own_plane.kubeconfig(user, fleet.namespace))
+    fleet.wait_led_beyond(DURATION)
+    leader.signal(signal.SIGTERM)
+    fleet.witness.wait_start(2)
+    fleet.witness.check(terms=2)
+    assert len(re.findall("polling instead", poller.err)) == 1
+    verbs = [request["verb"] for request in own_plane.audit_requests(user)]
+    assert verbs.count("watch") == 1
+    assert verbs.count("get") > 2
+
+
+def test_an_expired_watch_is_begun_anew(own_plane: ControlPlane, fleet: Fleet) -> None:
+    """A 410 as the status, and as an event."""
+    gone = {"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old"}
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    with HttpProxy(own_plane) as proxy:
+        status = proxy.on(faults.answer(410, gone), path=WATCH)
+        event = proxy.on(faults.answer(200, {"type": "ERROR", "object": gone}), path=WATCH)
+        fleet.start("b", server=proxy.url)
+        status.wait()
+        event.wait()
+        proxy.wait_request("GET", WATCH, count=3)
+        leader.signal(signal.SIGTERM)
+        fleet.witness.wait_start(2)
+    fleet.witness.check(terms=2)
+
+
+def test_a_leader_that_is_told_to_come_back_later_renews_within_its_period(
+    own_plane: ControlPlane, fleet: Fleet
+) -> None:
+    with HttpProxy(own_plane) as proxy:
+        fleet.start("a", server=proxy.url)
+        term = fleet.witness.wait_start()
+        for _ in range(3):
+            proxy.on(faults.answer(429, {}, {"Retry-After": "30"}), method="PUT").wait()
+            fleet.wait_renewals()
+        fleet.wait_led_beyond(0)
+        assert alive(term.pid)
+        assert not [request for request in proxy.requests if request.method == "GET"][1:]
+        fleet.witness.check(terms=1)
+
+
+def test_a_candidate_that_is_told_to_come_back_later_does(own_plane: ControlPlane, fleet: Fleet) -> None:
+    with HttpProxy(own_plane) as proxy:
+        proxy.on(faults.answer(429, {}, {"Retry-After": "3"}))
+        candidate = fleet.start("a", server=proxy.url)
+        fleet.witness.wait_start()
+        assert "too busy" in candidate.err
+        first, second = proxy.requests[:2]
+        assert second.at - first.at >= 3
+
+
+def test_a_server_that_closes_after_each_answer_costs_a_leader_nothing(own_plane: ControlPlane, fleet: Fleet) -> None:
+    with HttpProxy(own_plane) as proxy:
+        closing = proxy.on(faults.closing(), times=None)
+        fleet.start("a", server=proxy.url)
+        fleet.witness.wait_start()
+        closing.wait(5)
+        methods = [request.method for request in proxy.requests]
+        assert methods[0] == "GET"
+        assert set(methods[1:]) == {"PUT"}
+        fleet.witness.check(terms=1)
+
+
+def test_an_idle_connection_that_the_server_closes_is_opened_again_before_it_is_needed(
+    own_plane: ControlPlane, fleet: Fleet
+) -> None:
+
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    with Proxy(LOOPBACK, own_plane.port) as proxy:
+        fleet.waiting("b", behind="a", server=proxy.url)
+        proxy.wait_connections(2)  # one for calls, one for the watch
+        proxy.reset_connections()
+        proxy.wait_connections(4)
+        leader.signal(signal.SIGTERM)
+        fleet.witness.wait_start(2)
+    fleet.witness.check(terms=2)
