@@ -54,6 +54,6 @@ def main() -> None:
         signal.sigtimedwait((), 0.005)
 
 
-open(sys.argv[3], "ab").close()  # noqa: PTH123, SIM115
+open(sys.argv[3], "ab").close()  # noqa: PTH123
 os.environ["BROOD"] = str(os.getpid())
 main()

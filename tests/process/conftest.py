@@ -26,7 +26,7 @@ IN_NAMESPACE = [
 class Start(Protocol):
     """Starts a candidate: `candidate(command, "--restart=always", name="a")`."""
 
-    def __call__(self, command: list[str], *options: str, **more: Any) -> Process: ...  # noqa: ANN401, D102
+    def __call__(self, command: list[str], *options: str, **more: Any) -> Process: ...  # noqa: ANN401
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A command that writes the number of each signal it gets, one a line, and ends after one SIGTERM and the SIGCONT after it."""
+"""Writes the number of each signal it gets, one a line; ends with the SIGCONT that follows a SIGTERM."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def replaced(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced", "directory removed"])
-def test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads(  # noqa: PLR0917
+def test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads(
     candidate: Start, witness: Witness, lock: Path, trials: Trials, how: str
 ) -> None:
     place = lock.parent / "place"

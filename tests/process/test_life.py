@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of
+from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, wait_until
 
 if TYPE_CHECKING:
     from tests.process.conftest import Start
     from tests.support.checker import Witness
-    from tests.support.processes import Process
 
 ENDING = ["TERM", "INT", "HUP", "QUIT"]
 BROOD = [sys.executable, "-I", "-S", str(Path(__file__).with_name("brood.py"))]
@@ -29,7 +30,10 @@ def number_of(name: str) -> signal.Signals:
 @pytest.mark.parametrize("name", ENDING)
 @pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
 def test_a_candidate_ends_on_a_signal_before_it_leads(
-    candidate: Start, witness: Witness, name: str, pid_1: bool  # noqa: FBT001
+    candidate: Start,
+    witness: Witness,
+    name: str,
+    pid_1: bool,  # noqa: FBT001
 ) -> None:
     candidate(witness.command(), name="first")
     witness.wait_start()
@@ -119,8 +123,8 @@ def test_a_command_that_ended_is_started_again_as_asked(
     assert len(set(kleader.out.split())) == 1
 
 
-def test_a_third_term_leaves_what_will_not_die_alone(candidate: Start, witness: Witness) -> None:
-    """There is nothing that will not die to be had here: TERM while the tree is swept changes nothing."""
+def test_many_terms_are_no_more_than_two(candidate: Start, witness: Witness) -> None:
+    """One that comes while the tree is swept does not let go of what lives."""
     kleader = candidate(witness.command("--ignore-term", "--descendant"))
     witness.wait_descendant()
     kleader.signal(signal.SIGTERM)
@@ -164,13 +168,6 @@ def test_the_command_dies_with_its_supervisor(alone: Start, witness: Witness) ->
     wait_until(lambda: not alive(term.pid), "its end")
 
 
-def signalled_while_starting(candidate: Start, number: int) -> Process:
-    """A candidate, as PID 1, that gets the signal before its command line has even been read."""
-    kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
-    os.kill(as_pid_1(kleader), number)
-    return kleader
-
-
 def test_term_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path) -> None:
     """PID 1 has no default action: the signal is kept until there is somebody to take it."""
     kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
@@ -192,9 +189,28 @@ def test_a_guard_stopped_while_it_takes_the_lock_keeps_nobody_from_leading(candi
     for _ in range(5):
         kleader = candidate(witness.command("--exit-after=0"))
         wait_until(lambda kleader=kleader: guard_of(kleader), "the guard")  # type: ignore[misc]
-        try:
+        with contextlib.suppress(ProcessLookupError, AssertionError):  # it has ended by itself
             os.kill(guard_of(kleader), signal.SIGSTOP)
-        except (ProcessLookupError, AssertionError):
-            pass
         assert kleader.wait() == 0
     witness.check(terms=5)
+
+
+def test_a_ctrl_z_that_comes_with_the_lock_does_not_stop_the_leader(candidate: Start, witness: Witness) -> None:
+    """The guard has the lock and said so; the supervisor finds both at once."""
+    first = candidate(witness.command(), name="first")
+    witness.wait_start()
+    second = candidate(witness.command(), name="second")
+    second.wait_err("the leader is first")
+    guard = guard_of(second)
+    stop(second.pid)
+    second.signal(signal.SIGTSTP)
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    wait_until(lambda: "poll" in Path(f"/proc/{guard}/wchan").read_text(), "the guard's Lead")
+    second.signal(signal.SIGCONT)
+    assert witness.wait_start(2).identity == "second"
+    witness.wait_beats(2)
+    assert state(second.pid) != "T"
+    second.signal(signal.SIGTERM)
+    assert second.wait() == 0
+    witness.check(terms=2)

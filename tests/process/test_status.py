@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -69,12 +70,11 @@ def test_every_catchable_signal_reaches_the_command_but_chld_ttin_and_ttou(
 ) -> None:
     kleader = alone([sys.executable, str(HERE / "reporter.py")], before=IN_NAMESPACE if pid_1 else [])
     wait_until(lambda: "ready" in kleader.out, "the command")
-    pid = as_pid_1(kleader) if pid_1 else kleader.pid
-    send = lambda number: signal.pidfd_send_signal(fd, number)  # noqa: E731
-    with open(f"/proc/{pid}/stat", "rb"):  # noqa: PTH123 - it is there
-        import os
+    fd = os.pidfd_open(as_pid_1(kleader) if pid_1 else kleader.pid)
 
-        fd = os.pidfd_open(pid)
+    def send(number: int) -> None:
+        signal.pidfd_send_signal(fd, number)
+
     for name in NEVER:
         send(getattr(signal, f"SIG{name}"))
     for number in FORWARDED:

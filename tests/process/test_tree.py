@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import os
 import signal
@@ -44,7 +44,7 @@ def pids(file: Path) -> list[int]:
 def moment(kleader: Process, message: str) -> float:
     """When it logged the message that begins so, in seconds."""
     line = next(line for line in map(json.loads, kleader.err.splitlines()) if line["message"].startswith(message))
-    return datetime.datetime.fromisoformat(line["time"].replace("Z", "+00:00")).timestamp()
+    return dt.datetime.fromisoformat(line["time"].replace("Z", "+00:00")).timestamp()
 
 
 @pytest.mark.parametrize(("kind", "number", "size"), [
@@ -103,7 +103,7 @@ def test_an_orphan_comes_to_kleader_where_it_is_not_pid_1(candidate: Start, tmp_
 
 
 @pytest.mark.parametrize("end", ["TERM", "by itself", "second TERM"])
-def test_a_descendant_deaf_to_term_is_dead_before_the_next_leader(  # noqa: PLR0917
+def test_a_descendant_deaf_to_term_is_dead_before_the_next_leader(
     candidate: Start, witness: Witness, trials: Trials, tmp_path: Path, end: str
 ) -> None:
     flag = tmp_path / "end"

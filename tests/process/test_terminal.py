@@ -1,0 +1,269 @@
+"""At a real terminal (pty), below a shell with job control."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.process.conftest import KLEADER
+from tests.process.test_file_lock import state
+from tests.support.processes import alive, descendants, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.process.conftest import Start
+    from tests.support.checker import Witness
+    from tests.support.processes import Processes
+
+CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
+PROMPT = "ready> "
+REPORTER = "import os, signal, sys\n" + "\n".join(
+    f"signal.signal(signal.SIG{name}, lambda *_: (os.write(1, b'got-{name}\\n'), sys.exit(9) if {last} else None))"
+    for name, last in (("INT", True), ("TERM", True), ("WINCH", False))
+)
+
+
+class Terminal:
+    """The other end of a terminal whose session leader is one program."""
+
+    def __init__(self, processes: Processes, argv: list[str], **env: str) -> None:
+        self._master, slave = pty.openpty()
+        self.text = ""
+        self.leader = processes.start(
+            ["setsid", "--ctty", *argv], stdin=slave, stdout=slave, stderr=slave, env={"PS1": PROMPT, **env}
+        )
+        os.close(slave)
+
+    def type(self, text: str) -> None:
+        """As if typed."""
+        os.write(self._master, text.encode())
+
+    def wait(self, pattern: str, timeout: float = 30) -> re.Match[str]:
+        """The first match in what came since the last one, as soon as it is there; what came before it is dropped."""
+        deadline = time.monotonic() + timeout
+        while not (found := re.search(pattern, self.text)):
+            assert time.monotonic() < deadline, f"{pattern!r}: not within {timeout:g} s:\n{self.text}"
+            if select.select([self._master], [], [], 0.05)[0]:
+                try:
+                    self.text += os.read(self._master, 65536).decode(errors="replace")
+                except OSError:
+                    assert re.search(pattern, self.text), f"{pattern!r}: the terminal was closed:\n{self.text}"
+        self.text = self.text[found.end() :]
+        return found
+
+    def foreground(self) -> int:
+        """The process group that has the terminal."""
+        return os.tcgetpgrp(self._master)
+
+    def close(self) -> None:
+        os.close(self._master)
+
+
+@pytest.fixture
+def shell(processes: Processes) -> Iterator[Terminal]:
+    """An interactive shell, at its prompt."""
+    terminal = Terminal(processes, ["bash", "--norc", "--noprofile", "--noediting", "-i"])
+    terminal.wait(PROMPT)
+    yield terminal
+    terminal.close()
+
+
+@pytest.fixture
+def run(lock: Path, tmp_path: Path) -> str:
+    """The words that start kleader, logging to a file."""
+    return f"{' '.join(KLEADER)} run --lock=file:{lock} --name=t --identity=shells"
+
+
+def log(path: Path, pattern: str, count: int = 1) -> None:
+    """Return once the log has it so often."""
+    wait_until(lambda: len(re.findall(pattern, path.read_text() if path.exists() else "")) >= count, pattern)
+
+
+def status(shell: Terminal) -> int:
+    """$? of the last command."""
+    shell.type("echo status=$?.\n")
+    return int(shell.wait(r"\nstatus=(\d+)\.")[1])
+
+
+def test_ctrl_c_reaches_the_command_once_and_ends_kleader_in_spite_of_restart(
+    shell: Terminal, run: str, witness: Witness, tmp_path: Path
+) -> None:
+    err = tmp_path / "err"
+    shell.type(f"{run} --restart=always -- {' '.join(witness.command())} 2>{err}\n")
+    term = witness.wait_start()
+    wait_until(lambda: shell.foreground() == term.pid, "the foreground given to the command")
+    shell.type(CTRL_C)
+    shell.wait(PROMPT)
+    assert status(shell) == 130
+    assert "released the lock" in err.read_text()
+    assert "restarting" not in err.read_text()
+    assert shell.foreground() == shell.leader.pid
+    witness.check(terms=1)
+
+
+def test_a_command_that_handles_ctrl_c_sees_it_once(shell: Terminal, run: str, tmp_path: Path) -> None:
+    script = tmp_path / "reporter.py"
+    script.write_text(f"{REPORTER}\nprint('up', flush=True)\nwhile True: signal.pause()\n")
+    shell.type(f"{run} -q -- {sys.executable} {script}\n")
+    shell.wait("\nup")
+    shell.type(CTRL_C)
+    shown = shell.wait(rf"(?s)(.*?){PROMPT}")[1]
+    assert shown.count("got-INT") == 1
+    assert status(shell) == 9
+
+
+@pytest.mark.parametrize(("key", "number"), [(CTRL_C, 130), (CTRL_BACKSLASH, 131)])
+def test_in_a_pipeline_the_command_stays_in_the_group_and_gets_the_key_once(  # noqa: PLR0917
+    shell: Terminal, run: str, witness: Witness, tmp_path: Path, key: str, number: int
+) -> None:
+    err = tmp_path / "err"
+    shell.type(f"ulimit -c 0; {run} --restart=always -- {' '.join(witness.command())} 2>{err} | cat\n")
+    term = witness.wait_start()
+    assert os.getpgid(term.pid) == shell.foreground()
+    shell.type(key)
+    shell.wait(PROMPT)
+    wait_until(lambda: "released the lock" in err.read_text(), "the release")
+    assert "restarting" not in err.read_text()
+    assert err.read_text().count("started the command") == 1
+    assert f"ended by SIG{'INT' if number == 130 else 'QUIT'}" in err.read_text()
+    witness.check(terms=1)
+
+
+def test_ctrl_z_does_not_stop_a_leader_which_says_so(
+    shell: Terminal, run: str, witness: Witness, tmp_path: Path
+) -> None:
+    err = tmp_path / "err"
+    shell.type(f"{run} -- {' '.join(witness.command())} 2>{err}\n")
+    term = witness.wait_start()
+    wait_until(lambda: shell.foreground() == term.pid, "the foreground given to the command")
+    shell.type(CTRL_Z)
+    log(err, "a leader does not sleep: continuing it")
+    witness.wait_beats(2)
+    assert state(os.getpgid(term.pid)) != "T"
+    assert shell.foreground() == term.pid
+    shell.type(CTRL_C)
+    shell.wait(PROMPT)
+    assert status(shell) == 130
+    witness.check(terms=1)
+
+
+def test_ctrl_z_suspends_a_candidate_which_contends_again_after_fg(
+    shell: Terminal, run: str, witness: Witness, candidate: Start, tmp_path: Path
+) -> None:
+    first = candidate(witness.command(), name="first")
+    witness.wait_start()
+    err = tmp_path / "err"
+    shell.type(f"{run} -- {' '.join(witness.command())} 2>{err}\n")
+    log(err, "the leader is first")
+    shell.type(CTRL_Z)
+    shell.wait("Stopped")
+    shell.wait(PROMPT)
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    third = candidate(witness.command(), name="third")
+    assert witness.wait_start(2).identity == "third"  # who is suspended does not contend
+    shell.type("fg\n")
+    log(err, "continued")
+    log(err, "the leader is third")
+    third.signal(signal.SIGTERM)
+    assert witness.wait_start(3).identity == "shells"
+    shell.type(CTRL_C)
+    shell.wait(PROMPT)
+    assert status(shell) == 130
+    witness.check(terms=3)
+
+
+def test_ctrl_c_ends_a_candidate(shell: Terminal, run: str, witness: Witness, candidate: Start) -> None:
+    candidate(witness.command(), name="first")
+    witness.wait_start()
+    shell.type(f"{run} -- true\n")
+    shell.wait("the leader is first")
+    shell.type(CTRL_C)
+    shell.wait(PROMPT)
+    assert status(shell) == 130
+
+
+def test_the_terminal_is_the_commands_and_comes_back(shell: Terminal, run: str) -> None:
+    """It reads what is typed, though the shell started kleader; afterwards the shell does."""
+    shell.type(f"{run} -q -- sh -c 'read line; echo got=$line.'\n")
+    shell.type("hello\n")
+    shell.wait(r"got=hello\.")
+    shell.wait(PROMPT)
+    assert shell.foreground() == shell.leader.pid
+    assert status(shell) == 0
+
+
+def test_a_background_job_leaves_the_terminal_to_the_shell(
+    shell: Terminal, run: str, witness: Witness, tmp_path: Path
+) -> None:
+    err = tmp_path / "err"
+    shell.type(f"{run} -- {' '.join(witness.command())} 2>{err} &\n")
+    witness.wait_start()
+    assert shell.foreground() == shell.leader.pid
+    shell.type("kill %1; wait %1; echo status=$?.\n")
+    assert shell.wait(r"\nstatus=(\d+)\.")[1] == "0"
+    witness.check(terms=1)
+
+
+def test_a_program_that_is_the_session_leader_is_not_stopped_for_ever_by_ctrl_z(
+    processes: Processes, run: str, witness: Witness, candidate: Start
+) -> None:
+    """As below `ssh -t` or `docker exec -t`: nobody is there who could continue it."""
+    first = candidate(witness.command(), name="first")
+    witness.wait_start()
+    terminal = Terminal(processes, [*run.split(), "--", *witness.command()])
+    terminal.wait("the leader is first")
+    terminal.type(CTRL_Z)
+    terminal.wait("continued")
+    first.signal(signal.SIGTERM)
+    assert witness.wait_start(2).identity == "shells"
+    terminal.type(CTRL_C)
+    assert terminal.leader.wait() == 130
+    terminal.close()
+    witness.check(terms=2)
+
+
+def test_without_a_terminal_the_command_has_a_group_of_its_own(candidate: Start, witness: Witness) -> None:
+    kleader = candidate(witness.command(), start_new_session=True)
+    term = witness.wait_start()
+    assert os.getpgid(term.pid) == term.pid
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+
+
+def test_a_terminal_that_hangs_up_reaches_the_command(
+    processes: Processes, run: str, witness: Witness, tmp_path: Path
+) -> None:
+    terminal = Terminal(processes, [*run.split(), "--", *witness.command()])
+    term = witness.wait_start()
+    wait_until(lambda: terminal.foreground() == term.pid, "the foreground")
+    terminal.close()
+    assert terminal.leader.wait() == 128 + signal.SIGHUP
+    assert not alive(term.pid)
+
+
+def test_the_guard_hears_no_key(shell: Terminal, run: str, witness: Witness, tmp_path: Path) -> None:
+    err = tmp_path / "err"
+    shell.type(f"{run} -- {' '.join(witness.command('--ignore-term'))} 2>{err}\n")
+    term = witness.wait_start()
+    kleader = psutil.Process(term.pid).ppid()
+    guard = next(pid for pid in descendants(kleader) if os.getsid(pid) == pid)
+    shell.type(CTRL_Z)
+    log(err, "continuing it")
+    witness.wait_beats(2)
+    assert alive(guard)
+    os.kill(kleader, signal.SIGTERM)
+    os.kill(kleader, signal.SIGINT)
+    shell.wait(PROMPT)
+    witness.check(terms=1)
