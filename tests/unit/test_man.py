@@ -1,0 +1,83 @@
+"""The manual pages and the command line tell the same story."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from kleader.cli.main import cli
+from kleader.cli.run import EPILOG, run
+from kleader.link.messages import MARKER, Lead
+from kleader.supervisor.environment import environment
+
+MAN = Path(__file__).parents[2] / "man"
+PAGES = {"kleader": cli, "kleader-run": run}
+
+
+def page(name: str) -> str:
+    return (MAN / f"{name}.1").read_text("utf-8")
+
+
+def entries(text: str) -> dict[tuple[str, ...], str]:
+    """What a page says of each option, by the names of it."""
+    parts = re.split(r"^\.It (Fl .*)$", text, flags=re.MULTILINE)
+    return {
+        tuple("-" + name for name in re.findall(r"Fl (\S+)", heads)): re.split(r"^\.S[hs] ", body, flags=re.MULTILINE)[
+            0
+        ]
+        for heads, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def options(command: click.Command) -> list[click.Parameter]:
+    return command.get_params(click.Context(command, help_option_names=["-h", "--help"]))
+
+
+def plain(mdoc: str) -> str:
+    """The words of a piece of a page, without its macros and line breaks."""
+    return " ".join(re.sub(r"^\.[A-Z][a-z] ", "", mdoc, flags=re.MULTILINE).split())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_every_option_by_all_its_names_and_no_other(name: str) -> None:
+    told = {frozenset(names) for names in entries(page(name))}
+    assert told == {frozenset(param.opts) for param in options(PAGES[name])}
+
+
+def test_there_is_a_page_for_every_command() -> None:
+    assert {path.stem for path in MAN.glob("*.1")} == {"kleader", *(f"kleader-{name}" for name in cli.commands)}
+    assert all(f".It Cm {name}\n" in page("kleader") for name in cli.commands)
+
+
+@pytest.mark.parametrize("param", run.params, ids=lambda param: param.name)
+def test_the_page_tells_each_options_variable_first_and_its_default(param: click.Parameter) -> None:
+    said = next(body for names, body in entries(page("kleader-run")).items() if set(names) == set(param.opts))
+    assert said.lstrip().startswith(f".Ev KLEADER_RUN_{str(param.name).upper()} ")
+    default = param.to_info_dict()["default"]
+    if default not in (None, "", False, (), "0") and not getattr(param, "multiple", False):
+        assert f"Default: {default}" in plain(said)
+
+
+def test_every_variable_of_the_page_is_an_options() -> None:
+    named = set(re.findall(r"\bKLEADER_RUN_\w+", page("kleader-run")))
+    assert named == {f"KLEADER_RUN_{str(param.name).upper()}" for param in run.params}
+
+
+def test_the_page_tells_every_exit_status_that_help_tells() -> None:
+    section = page("kleader-run").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
+    told = re.findall(r"^\.It (\d+)$", section, re.MULTILINE)
+    assert told == re.findall(r"^  (\d+) ", EPILOG, re.MULTILINE)
+
+
+def test_the_page_tells_what_the_command_is_given() -> None:
+    plan: Any = SimpleNamespace(identity="i", lock="lease", name="n")
+    given = environment(plan, Lead(1, 0.0, 0.0, "7", 0, 0, "default"), "incarnation")
+    section = page("kleader-run").partition(".Sh ENVIRONMENT\n")[2].partition("\n.Sh ")[0]
+    told = set(re.findall(r"\bKLEADER_[A-Z_]+\b", section))
+    added = {name for name in given if name.startswith("KLEADER_") and not name.startswith("KLEADER_RUN_")}
+    assert told == {MARKER if name.startswith(MARKER) else name for name in added}
