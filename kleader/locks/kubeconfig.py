@@ -69,7 +69,7 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
     cluster = loader._cluster.value  # noqa: SLF001
     for entry, key in ((cluster, _AUTHORITY), (user, _CERTIFICATE), (user, _KEY)):
         _check_base64(entry, key)
-    token = (found.api_key or {}).get("BearerToken", "")  # with its scheme
+    token = (found.api_key or {}).get("BearerToken", "").strip()  # with its scheme; a file's last line may have an end
     if "exec" in user and not token and not found.cert_file:
         msg = complaints[-1] if complaints else "its exec plugin gave no credentials"
         raise ValueError(msg)

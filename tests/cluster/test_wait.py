@@ -1,0 +1,81 @@
+"""--wait, --no-wait and --wait live, behind holders that live and that are dead; statuses 124 and 125."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.cluster.fleet import DURATION, Fleet, kill_whole, now
+from tests.support.port import LOOPBACK
+from tests.support.proxy import Proxy
+
+if TYPE_CHECKING:
+    from tests.support.plane import Plane
+
+NOT_ACQUIRED, FAILED = 124, 125
+HELD = (
+    r"held by a, last renewed \S+ ago by its own clock, watched unchanged for \S+;"
+    r" a wait of more than 5s takes it from a dead holder"
+)
+
+
+def test_behind_a_living_leader_each_gives_up_with_124_and_says_who_and_how_long(fleet: Fleet) -> None:
+    fleet.start("a")
+    fleet.witness.wait_start()
+    tries = {options: fleet.start("b", options) for options in ("--no-wait", "--wait=0", "--wait=2s", "--wait=7s")}
+    live = fleet.start("b", "--wait=live")
+    for options, process in tries.items():
+        assert process.wait() == NOT_ACQUIRED, options
+        assert re.search(HELD, process.err), process.err
+    assert live.wait() == NOT_ACQUIRED
+    assert "held by a, which is alive: it was seen to renew" in live.err
+    warned = "--wait 2s is shorter than the lease duration 5s"
+    assert [options for options, process in tries.items() if warned in process.err] == ["--wait=2s"]
+    fleet.witness.check(terms=1)
+
+
+def test_behind_a_dead_leader_only_who_waits_longer_than_the_lease_gets_the_lock(fleet: Fleet) -> None:
+    leader = fleet.start("a", "--no-release")
+    fleet.witness.wait_start()
+    fleet.wait_renewals()
+    kill_whole(leader)
+    died = now()
+    hasty = [fleet.start("b", option) for option in ("--no-wait", "--wait=2s")]
+    patient = fleet.start("c", "--wait=8s")
+    assert [process.wait() for process in hasty] == [NOT_ACQUIRED] * 2
+    term = fleet.witness.wait_start(2)
+    assert term.identity == "c"
+    assert term.born / 1e9 > died + DURATION - 0.5  # it had to watch the record unchanged for its whole duration
+    assert patient.running
+    fleet.witness.check(terms=2)
+
+
+def test_wait_live_takes_a_dead_leader_s_lock_at_expiry_and_a_free_one_at_once(fleet: Fleet) -> None:
+    first = fleet.start("a", "--wait=live")
+    fleet.witness.wait_start()
+    kill_whole(first)
+    fleet.start("b", "--wait=live")
+    assert fleet.witness.wait_start(2).identity == "b"
+    fleet.witness.check(terms=2)
+
+
+def test_a_free_lock_is_had_without_waiting(fleet: Fleet) -> None:
+    for number, option in enumerate(("--no-wait", "--wait=0", "--wait=1s", "--wait=live")):
+        process = fleet.start(f"a{number}", option, command=["sh", "-c", 'exit "$KLEADER_TRANSITIONS"'])
+        assert process.wait() == number
+
+
+def test_without_an_answer_the_end_of_the_wait_is_125(plane: Plane, fleet: Fleet) -> None:
+    """Waiting did not tell that the lock is held: it is kleader that failed, with a reason."""
+    with Proxy(LOOPBACK, plane.port) as proxy:  # type: ignore[attr-defined]
+        proxy.switch("refuse")
+        refused = [fleet.start("a", option, server=proxy.url) for option in ("--wait=2s", "--no-wait")]
+        assert [process.wait() for process in refused] == [FAILED] * 2
+        proxy.switch("silent")
+        silent = [fleet.start("a", option, server=proxy.url) for option in ("--wait=2s", "--no-wait")]
+        assert [process.wait() for process in silent] == [FAILED] * 2
+    for process in refused:
+        assert re.search("cannot reach the API server .*: .*refused", process.err, re.IGNORECASE), process.err
+    for process in silent:
+        assert re.search("did not answer|has not answered", process.err), process.err
+    fleet.witness.check(terms=0)
