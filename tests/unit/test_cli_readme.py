@@ -1,0 +1,58 @@
+"""The README names what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from kleader.cli.run import EPILOG, run
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+HEADINGS = {
+    re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+    for line in README.splitlines()
+    if line.startswith("#")
+}
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", README))))
+def test_a_link_leads_somewhere(target: str) -> None:
+    assert target.removeprefix("#") in HEADINGS if target.startswith("#") else (ROOT / target).is_file()
+
+
+def test_every_option_that_is_named_exists() -> None:
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
+    assert named <= {name for param in run.params for name in param.opts} | {"--help"}
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"\bmake ([a-z-]+)", README)) <= set(targets)
+
+
+def test_the_defaults_are_the_programs() -> None:
+    defaults = {name: str(param.to_info_dict()["default"]) for param in run.params for name in param.opts}
+    rows = re.findall(r"^\| (`--[^|]+) \| (`[^|]+) \|", README, re.MULTILINE)
+    assert len(rows) >= 5
+    for names, values in rows:
+        options = re.findall(r"`([^`]+)`", names)
+        assert [defaults[option] for option in options] == re.findall(r"`([^`]+)`", values)
+
+
+def test_every_exit_status_is_told() -> None:
+    rows = [re.findall(r"\d+", cell) for cell in re.findall(r"^\| (\d[\d, ]*) \|", README, re.MULTILINE)]
+    assert [status for row in rows for status in row] == re.findall(r"^  (\d+) ", EPILOG, re.MULTILINE)
+
+
+def test_the_command_lines_are_ones_that_would_be_understood() -> None:
+    """Each `kleader run` of the README and the manual page parses; nothing is started."""
+    man = (ROOT / "man" / "kleader-run.1").read_text("utf-8")
+    lines = re.findall(r"kleader run (.+ -- .+)$", README + man, re.MULTILINE)
+    assert len(lines) >= 9
+    for line in lines:
+        context = click.Context(run, info_name="run", resilient_parsing=False)
+        run.parse_args(context, line.replace("COMMAND`", "true").split())
