@@ -10,6 +10,7 @@ if sys.platform == "linux":
     from kleader.platform.linux import (
         MISSING,
         KillTimer,
+        SignalInfo,
         Signals,
         Timer,
         adopt_orphans,
@@ -32,6 +33,7 @@ else:
     from kleader.platform.portable import (
         MISSING,
         KillTimer,
+        SignalInfo,
         Signals,
         Timer,
         adopt_orphans,
@@ -53,6 +55,7 @@ __all__ = [
     "MISSING",
     "KillTimer",
     "Process",
+    "SignalInfo",
     "Signals",
     "Timer",
     "adopt_orphans",

@@ -70,6 +70,20 @@ class Child:
                 return
 
 
+def reap(most: int) -> list[tuple[int, int]]:
+    """Who has ended or was stopped since, with waitpid's status; at most so many."""
+    found: list[tuple[int, int]] = []
+    while len(found) < most:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            break
+        if pid == 0:
+            break
+        found.append((pid, status))
+    return found
+
+
 def spawn(  # noqa: PLR0913 - each is one thing that a new process needs
     command: list[str],
     environment: Mapping[str, str],

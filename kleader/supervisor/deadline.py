@@ -31,6 +31,12 @@ class Deadline:
         self.stop_at, self.kill_at = max(stop_at, self.stop_at), max(kill_at, self.kill_at)
         self._arm(self.kill_at + self.margin)
 
+    def passed(self, now: float) -> str:
+        """What has passed, in words; empty while there is time."""
+        if now >= self.kill_at:
+            return "the lease is about to expire"
+        return "the renew deadline has passed" if now >= self.stop_at else ""
+
     def awake(self, now: float) -> None:
         """Said by who is past kill_at and is killing: its own death would only leave the rest without a parent."""
         if now >= self.kill_at:

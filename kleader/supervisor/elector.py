@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from kleader.link.channel import Channel
-    from kleader.link.messages import Message
+    from kleader.link.messages import Assign, Message
 
     class Starter(Protocol):
         """Makes an elector or a guard."""
@@ -46,7 +46,6 @@ class Elector:
         self._channel: Channel | None = None
         self._deaths = 0
         self._born = 0.0
-        self.replaces = False  # the one that runs had a predecessor
         self.pid = 0
         self.start_at = 0.0  # when the next one may be started
         self.heard_at = math.inf
@@ -61,11 +60,15 @@ class Elector:
         """Whether electors keep failing early."""
         return self._deaths >= _TRIES
 
-    def start(self, now: float, *, leading: bool) -> None:
-        """Start one. OSError: no room for another process, or (the file lock) the lock cannot be opened."""
-        self.pid, self._channel = self.starter.start(leading=leading)
-        self.replaces = self._born > 0
-        self._born = self.heard_at = now
+    def start(self, now: float, assign: Assign) -> None:
+        """Start one, and tell it all it has to know.
+
+        OSError: no room for another process, or (the file lock) the lock cannot be opened.
+        """
+        self.pid, self._channel = self.starter.start(leading=assign.leading)
+        replaces, self._born = self._born > 0, now
+        self.heard_at = now
+        self.tell(assign._replace(replaces=replaces))
 
     def tell(self, message: Message) -> None:
         """Tell it a fact. One whose queue is full has been stopped for long: it is replaced."""

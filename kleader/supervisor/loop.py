@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import math
 import os
-import select
 import signal
 
 from kleader import platform
 from kleader.link import messages as m
+from kleader.supervisor import child as children
 from kleader.supervisor.command import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.environment import environment
-from kleader.supervisor.signals import ENDING, OURS, POLITE, name
+from kleader.supervisor.signals import ENDING, POLITE, name, wanted
 from kleader.supervisor.states import NEXT, State
 from kleader.supervisor.term import Term
 from kleader.supervisor.tree import Sweep
+from kleader.supervisor.wakeup import Wakeup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kleader.link.plan import Plan
     from kleader.log import Log
-    from kleader.supervisor.child import Child
     from kleader.supervisor.elector import Elector
 
 FAILED = 125
 _PARTING = 1.0  # seconds that an elector gets to end, beyond a last request
-_DELIBERATE = 1.0  # a signal that comes so long after the sweep began is meant to leave what will not die
+_DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave what will not die
 _MOST_REAPED = 500  # in one turn, so that processes that die all the time cannot keep a deadline waiting
 
 
@@ -40,8 +40,7 @@ class Supervisor:
     def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector | None) -> None:
         self._plan, self._log, self._signals, self._elector = plan, log, signals, elector
         self._deadline = Deadline(platform.KillTimer() if os.getpid() != 1 else None, plan.kill)
-        self._timer = platform.Timer()
-        self._poll = select.poll()
+        self._wakeup = Wakeup(signals)
         self._command = Command(plan, log, signals)
         self._sweep = Sweep(self._command.tree, self._deadline, log)
         self._state = State.WAITING
@@ -57,9 +56,6 @@ class Supervisor:
         platform.adopt_orphans()
         if platform.MISSING:
             self._log.warning(platform.MISSING)
-        self._poll.register(self._signals.fd, select.POLLIN)
-        if self._timer.fd is not None:
-            self._poll.register(self._timer.fd, select.POLLIN)
         if not self._elector:
             self._to(State.LEADING)
             self._term.start_at = 0.0
@@ -69,21 +65,11 @@ class Supervisor:
                 if self._elector:
                     self._elector.starter.let_go()
                 return self._status
-            self._wait()
+            self._wakeup.wait(self._due(), self._elector.fd if self._elector else None, at_once=self._more_to_reap)
             self._hear(platform.clock())
-            self._take_signals()
+            for each in wanted(self._signals):
+                self._on_signal(each.number, platform.clock(), terminal=each.terminal)
             self._reap(platform.clock())
-
-    def _wait(self) -> None:
-        """Until something happened, or is due."""
-        self._timer.arm(self._due())
-        fd = self._elector.fd if self._elector else None
-        if fd is not None:
-            self._poll.register(fd, select.POLLIN)
-        self._poll.poll(0 if self._more_to_reap else self._timer.poll_ms)
-        self._timer.drain()
-        if fd is not None:
-            self._poll.unregister(fd)
 
     def _due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
@@ -99,11 +85,8 @@ class Supervisor:
         """What the clock says."""
         term = self._term
         self._deadline.awake(now)
-        if self._state in {State.LEADING, State.STOPPING}:
-            if now >= self._deadline.kill_at:
-                self._lose("the lease is about to expire", now, kill=True)
-            elif now >= self._deadline.stop_at:
-                self._lose("the renew deadline has passed", now, kill=False)
+        if self._state in {State.LEADING, State.STOPPING} and (passed := self._deadline.passed(now)):
+            self._lose(passed, now, kill=now >= self._deadline.kill_at)
         if self._command.draining and self._command.tree.empty():
             self._begin_sweep(now)
         if self._state is State.LEADING and now >= term.start_at:
@@ -128,18 +111,21 @@ class Supervisor:
     # --- what the elector says
 
     def _hear(self, now: float) -> None:
-        if not self._elector:
-            return
-        heard = self._elector.hear(now)
+        heard = self._elector.hear(now) if self._elector else []
         for message in heard:
             if message.term == self._term.number:
                 self._on_message(message, now)
         if heard:
-            self._elector.tell(m.Alive(self._term.number))
+            self._tell(m.Alive(self._term.number))
+
+    def _tell(self, message: m.Message) -> None:
+        if self._elector:
+            self._elector.tell(message)
 
     def _on_message(self, message: m.Message, now: float) -> None:
         if isinstance(message, m.Lead):
-            self._on_lead(message, now)
+            if self._state is State.WAITING:
+                self._on_lead(message, now)
         elif isinstance(message, m.Extend):
             self._on_extend(message)
         elif isinstance(message, m.Lost):
@@ -155,8 +141,6 @@ class Supervisor:
             self._on_released(message)
 
     def _on_lead(self, lead: m.Lead, now: float) -> None:
-        if self._state is not State.WAITING:
-            return
         self._term.lead = lead
         self._term.t0 = lead.stop_at - self._plan.renew_deadline
         self._suspend = False  # Ctrl-Z came too late: a leader does not sleep
@@ -164,11 +148,8 @@ class Supervisor:
         self._to(State.LEADING)
         if self._plan.lock != "file":
             self._log.about(namespace=lead.namespace)
-        self._log.info(
-            f"became leader: token {lead.token}, transitions {lead.transitions}",
-            token=lead.token,
-            transitions=lead.transitions,
-        )
+        what = f"token {lead.token}, transitions {lead.transitions}"
+        self._log.info(f"became leader: {what}", token=lead.token, transitions=lead.transitions)
         self._term.start_at = now
 
     def _on_extend(self, extend: m.Extend) -> None:
@@ -184,12 +165,6 @@ class Supervisor:
             self._log.warning(f"did not release the lock: {message.why}; it runs out by itself")
 
     # --- signals
-
-    def _take_signals(self) -> None:
-        for each in self._signals.read():
-            ours = each.number == signal.SIGPIPE and each.sender == os.getpid()  # the log met a closed pipe
-            if each.number not in OURS and not ours:
-                self._on_signal(each.number, platform.clock(), terminal=each.terminal)
 
     def _on_signal(self, number: int, now: float, *, terminal: bool) -> None:
         if self._state is State.WAITING:
@@ -228,19 +203,13 @@ class Supervisor:
     # --- children
 
     def _reap(self, now: float) -> None:
-        for _ in range(_MOST_REAPED):
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-            except ChildProcessError:
-                pid, status = 0, 0
-            if pid == 0:
-                self._more_to_reap = False
-                return
+        reaped = children.reap(_MOST_REAPED)
+        self._more_to_reap = len(reaped) == _MOST_REAPED
+        for pid, status in reaped:
             if self._elector and pid == self._elector.pid:
                 self._on_elector(self._elector, status, now)
             elif self._command.main and pid == self._command.main.pid:
                 self._on_main(self._command.main, status, now)
-        self._more_to_reap = True
 
     def _on_elector(self, elector: Elector, status: int, now: float) -> None:
         if os.WIFSTOPPED(status):
@@ -251,7 +220,7 @@ class Supervisor:
         elector.reaped(now, failed=status != 0 and not self._suspend)
         self._hear(now)  # its last words
 
-    def _on_main(self, main: Child, status: int, now: float) -> None:
+    def _on_main(self, main: children.Child, status: int, now: float) -> None:
         if os.WIFSTOPPED(status):
             if self._state in {State.LEADING, State.STOPPING}:
                 self._command.suspended(status)
@@ -274,25 +243,24 @@ class Supervisor:
     def _start(self, now: float) -> None:
         term = self._term
         term.start_at = math.inf
+        env = environment(self._plan, term.lead, term.incarnation)
         keep = self._elector.starter.inherited if self._elector else ()
         try:
-            variables = environment(self._plan, term.lead, term.incarnation)
-            main = self._command.fork(variables, keep, self._deadline.stop_at, now)
+            main = self._command.fork(env, keep, self._deadline.stop_at, now)
         except OSError as error:
             self._log.error(f"cannot start the command: {error.strerror}")
             self._status = FAILED
             self._begin_sweep(now)
             return
-        if self._elector:
-            self._elector.tell(m.Started(term.number, main.pid, main.start))
+        self._tell(m.Started(term.number, main.pid, main.start))
         main.let_through()
         self._log.info(f"started the command: pid {main.pid}", pid=main.pid)
 
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
         """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""
         term = self._term
-        first, term.lost = not term.lost, True
-        if first:
+        if first := not term.lost:
+            term.lost = True
             self._log.error(f"lost the lock: {reason}")
             self._status = self._status if term.quit else self._plan.loss_exit_code
         if self._state is State.SWEEPING:
@@ -314,8 +282,7 @@ class Supervisor:
         self._to(State.STOPPING)
         self._term.stop_by = by
         self._log.info(f"stopping the command with {name(number)}")
-        if self._elector:
-            self._elector.tell(m.Stopping(self._term.number))
+        self._tell(m.Stopping(self._term.number))
         if send:
             self._command.ask_to_stop(number)
 
@@ -342,27 +309,26 @@ class Supervisor:
         self._deadline.end()
         previous, self._term = self._term, Term(self._term.number + 1)
         self._status = 0
-        if self._elector:
-            self._elector.tell(m.Again(previous.number, self._term.incarnation))
+        self._tell(m.Again(previous.number, self._term.incarnation))
 
     # --- the end
 
     def _end(self, status: int, now: float) -> None:
         """Nothing runs. The elector gives up what may be ours, then ends; then so do we."""
-        term, elector, waiting = self._term, self._elector, self._state is State.WAITING
+        term, elector, waited = self._term, self._elector, self._state is State.WAITING
         self._status = status
         if not elector:
             self._to(State.ENDED)
             return
         self._to(State.RELEASING)
-        term.owed = elector.starter.releases and term.lead is not None and self._plan.release and not term.lost
-        patience = _PARTING + (2 * self._plan.request_timeout if elector.starter.releases and not term.lost else 0.0)
-        term.end_by = now + patience
+        asks = elector.starter.releases and not term.lost
+        term.end_by = now + _PARTING + (self._plan.request_timeout if asks else 0.0)
+        term.owed = asks and self._plan.release and term.lead is not None
         self._deadline.end()
         if not elector.pid:
             self._release_after_all(elector, now)
             return
-        if waiting and not elector.starter.releases:
+        if waited and not elector.starter.releases:
             elector.kill()  # what it may have locked meanwhile goes with us
         elector.tell(m.Empty(term.number, self._plan.release and not term.lost))
 
@@ -403,17 +369,15 @@ class Supervisor:
         tree = self._command.tree
         try:
             known = tree.members() if leading else []
-            elector.start(now, leading=leading)
+            elector.start(now, self._term.assignment(known))
         except OSError as error:
             self._log.repeated(f"cannot start the elector: {error.strerror}")
-            elector.start_at = now + 1
-            if self._state is State.WAITING and self._plan.wait is not None:
-                elector.start_at = min(elector.start_at, self._plan.started + self._plan.wait)
-                if now >= elector.start_at:
-                    self._end(FAILED, now)
+            give_up = math.inf if leading or self._plan.wait is None else self._plan.started + self._plan.wait
+            elector.start_at = min(now + 1, give_up)
+            if now >= give_up:
+                self._end(FAILED, now)
             return
         tree.spared = {elector.pid}
-        elector.tell(self._term.assignment(known, replaces=elector.replaces))
         if leading:
             goes_on = "; the command goes on" if self._command.runs else ""
             self._log.warning(f"the elector died: replaced by pid {elector.pid}{goes_on}")

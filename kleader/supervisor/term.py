@@ -29,14 +29,14 @@ class Term:
         self.end_by = math.inf  # when the elector must have ended
         self.owed = False  # a release was asked for, and is not done
 
-    def assignment(self, tree: list[Process], *, replaces: bool) -> m.Assign:
+    def assignment(self, tree: list[Process]) -> m.Assign:
         """What a new elector has to know; ``tree``: what already runs."""
         lead = self.lead
         return m.Assign(
             self.number,
             self.incarnation,
             lead is not None,
-            replaces,
+            False,  # whether it replaces another is told by who starts it
             self.t0,
             lead.token if lead else "",
             lead.acquired if lead else 0,

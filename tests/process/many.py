@@ -26,7 +26,7 @@ _AT_ONCE = 4
 def checked() -> Plan:
     """The plan that the command line makes."""
     caught: list[Plan] = []
-    boot.become_supervisor = caught.append
+    boot.become_supervisor = caught.append  # type: ignore[assignment]
     cli.main(["run", "--leader-elect=false", "-q", "--", "true"], prog_name="kleader", standalone_mode=False)
     return caught[0]
 

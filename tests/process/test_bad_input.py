@@ -145,6 +145,14 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
     "a plugin without a status": (plugin(f"echo '{credential()}'"), "exec: missing token or clientCertificateData"),
     "a plugin without a command": (config(user={"exec": {}}), "exec: malformed request"),
     "an exec of text": (config(user={"exec": "x"}), "exec: malformed request"),
+    "a provider without its token": (
+        config(user={"auth-provider": {"name": "oidc", "config": {"client-secret": "secret-token"}}}),
+        "Expected key id-token",
+    ),
+    "a maybe for insecure": (
+        cluster(insecure_skip_tls_verify="false"),
+        "insecure-skip-tls-verify is neither true nor false",
+    ),
     "an auth provider": (config(user={"auth-provider": {"name": "gcp"}}), TYPES),
 }
 ADDRESSES = {
@@ -350,11 +358,21 @@ def test_output_that_cannot_be_written_gives_no_traceback(processes: Processes) 
         assert verdict(process) == "error: No space left on device"
 
 
-def test_a_closed_standard_error_changes_nothing(processes: Processes, tmp_path: Path) -> None:
-    words = " ".join([*KLEADER, "run", f"--lock=file:{tmp_path}/lock", "--", "echo", "ran"])
-    process = processes.start(["sh", "-c", f"exec {words} 2>&-"])
-    assert process.wait() == 0
-    assert process.out == "ran\n"
+CLOSING = "import os, sys; [os.close(int(n)) for n in sys.argv[1]]; os.execv(sys.argv[2], sys.argv[2:])"
+LOOKING = "import os, sys; open(sys.argv[1], 'w').write(' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)))"
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "012"])
+def test_what_kleader_opens_never_takes_the_number_of_a_standard_stream_that_is_closed(
+    processes: Processes, tmp_path: Path, closed: str
+) -> None:
+    """The log would be written into it, and the command would have it: it finds the null device there."""
+    seen = tmp_path / "seen"
+    argv = [*KLEADER, "run", f"--lock=file:{tmp_path}/lock", "-v", "--", sys.executable, "-c", LOOKING, str(seen)]
+    process = processes.start([sys.executable, "-c", CLOSING, closed, *argv])
+    assert process.wait() == 0, process.err
+    for number, name in enumerate(seen.read_text().split()):
+        assert (name == "/dev/null") == (str(number) in f"0{closed}"), (number, name)
 
 
 def test_a_working_directory_that_is_gone_is_named_where_it_matters(processes: Processes, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,11 @@ def reported(process: Process) -> list[int]:
     return [int(line) for line in process.out.split() if line.isdecimal()]
 
 
+def has_reported(process: Process, number: int) -> bool:
+    """Whether this was its last signal."""
+    return reported(process)[-1:] == [number]
+
+
 @pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
 def test_every_catchable_signal_reaches_the_command_but_chld_ttin_and_ttou(
     alone: Start,
@@ -79,9 +85,9 @@ def test_every_catchable_signal_reaches_the_command_but_chld_ttin_and_ttou(
         send(getattr(signal, f"SIG{name}"))
     for number in FORWARDED:
         send(number)
-        wait_until(lambda number=number: reported(kleader)[-1:] == [number], f"signal {number}")
+        wait_until(partial(has_reported, kleader, number), f"signal {number}")
     send(signal.SIGCONT)
-    wait_until(lambda: reported(kleader)[-1:] == [signal.SIGCONT], "SIGCONT")
+    wait_until(partial(has_reported, kleader, signal.SIGCONT), "SIGCONT")
     send(signal.SIGTERM)
     assert kleader.wait() == 0
     os.close(fd)
