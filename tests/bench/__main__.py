@@ -162,9 +162,14 @@ def show(results: Results) -> None:
     print(table.heading("Start-up", "ms", "x " + startup.BASE))
     for name, values in begun.items():
         print(table.row(name, values, f"{table.median(values) / table.median(begun[startup.BASE]):7.1f}"))
-    ours = table.median(planned[KLEADER])
-    print(f"\nPlanned handover of kleader: {ours / floor:.1f} x the floor, {rival / ours:.0f} x as fast as client-go.")
-    print(f"Commands of two leaders at once: {results.overlaps} of {results.terms} terms.")
+    ours, memory = table.median(planned[KLEADER]), results.memory[0][1]
+    print()
+    print(table.aim("planned handover of kleader: x the floor", ours / floor, most=4))
+    print(table.aim("and how many times as fast as client-go's", rival / ours, least=15))
+    print(table.aim("memory of one waiting candidate, MiB", memory, most=60))
+    print(
+        f"Commands of two leaders at once: {results.overlaps} of {results.terms} terms; load {table.load()} at the end."
+    )
 
 
 def about() -> str:

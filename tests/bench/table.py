@@ -33,6 +33,12 @@ def row(name: str, values: list[float], last: str = "", scale: float = 1e3) -> s
     return f"  {name:<42} {len(values):4} {p50:8.1f} {p99} {most:8.1f}  {last}".rstrip()
 
 
+def aim(what: str, value: float, *, least: float = -math.inf, most: float = math.inf) -> str:
+    """One figure beside what it should be."""
+    bound = f"at most {most:g}" if least == -math.inf else f"at least {least:g}"
+    return f"  {what:<42} {value:13.1f}  {'as it should be' if least <= value <= most else 'MISSED'}, {bound}"
+
+
 def machine() -> str:
     """Cores, processor, kernel, Python."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
