@@ -16,6 +16,7 @@ from kleader.cli.run import run
 from kleader.cli.say import FAILED, fail
 
 SUPPORTED = ("linux", "darwin")
+_STDERR = 2
 
 
 @click.group(
@@ -35,6 +36,7 @@ cli.add_command(run)
 
 def main() -> None:
     """Run the command line. Whatever goes wrong is one line; as PID 1 a TERM waits until somebody takes it."""
+    _open_standard_streams()
     if os.getpid() == 1:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     if sys.platform not in SUPPORTED:
@@ -45,3 +47,10 @@ def main() -> None:
         fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", FAILED)
     except Exception as error:  # noqa: BLE001 - nobody sees a traceback
         fail(f"internal error: {type(error).__name__}: {error}; please report it", FAILED)
+
+
+def _open_standard_streams() -> None:
+    """Where one was closed, what is opened next would take its number, and then be written to as if it were a log."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(fd, True)
+    os.close(fd)

@@ -90,6 +90,9 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         "expires": expiry.timestamp() if expiry else None,
     }
     _check_texts(access)
+    if not isinstance(cluster.get("insecure-skip-tls-verify", False), bool):
+        msg = "insecure-skip-tls-verify is neither true nor false"
+        raise ValueError(msg)  # noqa: TRY004 - of the same kind as every other refusal here
     return access
 
 
@@ -156,7 +159,8 @@ def _sentence(options: dict[str, str], error: Exception, complaints: list[str]) 
 
 
 def _line(text: str) -> str:
-    return re.sub(r"\[Errno \d+\] ", "", " ".join(text.split()))
+    """One line without what the library quotes from the file: that holds credentials."""
+    return re.sub(r"\[Errno \d+\] |\{.*\}", "", " ".join(text.split()))
 
 
 if __name__ == "__main__":
