@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
     from tests.support.processes import Processes
 
+    SideBySide = Callable[[Callable[[Fleet, str], None], Iterable[str]], None]
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
@@ -74,9 +76,7 @@ def fleet(plane: Plane, namespace: str, processes: Processes, witness: Witness) 
 
 
 @pytest.fixture
-def side_by_side(
-    plane: Plane, namespace: str, processes: Processes, tmp_path: Path
-) -> Callable[[Callable[[Fleet, str], None], Iterable[str]], None]:
+def side_by_side(plane: Plane, namespace: str, processes: Processes, tmp_path: Path) -> SideBySide:
     """Run one scenario in several variants at once, each with its own Lease and witness, named after the variant."""
 
     def run(scenario: Callable[[Fleet, str], None], variants: Iterable[str]) -> None:

@@ -122,14 +122,18 @@ def instant(micro_time: str) -> float:
 
 def elector(process: Process) -> int:
     """Return the pid of a candidate's present elector, as soon as there is one."""
+    return elector_of(psutil.Process(process.pid))
+
+
+def elector_of(supervisor: psutil.Process) -> int:
+    """Return the same of a supervisor that the test has not started itself."""
 
     def found() -> list[int]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            children = psutil.Process(process.pid).children()
-            return [child.pid for child in children if "elect" in _command_line(child)]
+            return [child.pid for child in supervisor.children() if "elect" in _command_line(child)]
         return []
 
-    wait_until(found, f"the elector of {process.name}")
+    wait_until(found, f"the elector of {supervisor.pid}")
     return found()[0]
 
 

@@ -46,6 +46,9 @@ class Trio:
         self._replace()
         return gap
 
+    def crashes(self) -> list[float]:
+        return [self.crash() for _ in range(CRASHES_EACH)]
+
     def crash(self) -> float:
         """SIGKILL the whole leader; seconds from the lease's expiry to the birth of the next command.
 
@@ -83,8 +86,9 @@ def test_50_planned_handovers_and_10_crashes(
     with ThreadPoolExecutor(len(names)) as pool:
         fleets = [Fleet(plane, namespace, processes, Witness(tmp_path / name), name) for name in names]
         planned, *crashing = pool.map(Trio, fleets)
+        rounds = [pool.submit(Trio.crashes, trio) for trio in crashing]
         gaps = [planned.hand_over() for _ in range(PLANNED)]
-        past = [late for _ in range(CRASHES_EACH) for late in pool.map(Trio.crash, crashing)]
+        past = [late for each in rounds for late in each.result()]
     for trio in (planned, *crashing):
         trio.witness.check(terms=trio.terms)
     trials.count(len(gaps), "planned handovers with default timings")

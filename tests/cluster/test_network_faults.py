@@ -15,13 +15,10 @@ from tests.support.processes import alive, wait_gone, wait_until
 from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
+    from tests.cluster.conftest import SideBySide
     from tests.conftest import Trials
     from tests.support.controlplane import ControlPlane
     from tests.support.httpproxy import Request
-
-    SideBySide = Callable[[Callable[[Fleet, str], None], Iterable[str]], None]
 
 DEAF = ("--ignore-term", "--descendant")
 LOSSES = ("silent", "reset")

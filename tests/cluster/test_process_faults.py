@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.cluster.fleet import DEADLINE, DURATION, LOST, Fleet, elector, kill_whole, now
+from tests.cluster.fleet import DEADLINE, DURATION, LOST, Fleet, elector, elector_of, kill_whole, now
 from tests.support import faults
+from tests.support.api import lease_path
 from tests.support.httpproxy import HttpProxy
 from tests.support.processes import alive, wait_gone, wait_until
 from tests.support.proxy import Proxy
@@ -19,6 +20,7 @@ from tests.support.proxy import Proxy
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cluster.conftest import SideBySide
     from tests.conftest import Trials
     from tests.support.controlplane import ControlPlane
     from tests.support.plane import Plane
@@ -26,29 +28,30 @@ if TYPE_CHECKING:
 DEAF = ("--ignore-term", "--descendant")
 
 
-@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_an_elector_is_replaced_and_the_command_does_not_notice(
-    fleet: Fleet, fault: signal.Signals, trials: Trials
-) -> None:
+def test_an_elector_is_replaced_and_the_command_does_not_notice(side_by_side: SideBySide, trials: Trials) -> None:
     """Same command, same term: no transition, the same token and incarnation, and leadership lasts beyond the lease."""
-    leader = fleet.start("a")
-    term = fleet.witness.wait_start()
-    fleet.waiting("b", behind="a")
-    before, first = fleet.lease(), elector(leader)
-    os.kill(first, fault)
-    leader.wait_err(r"replaced by pid \d+; the command goes on")
-    wait_gone(first)
-    fleet.wait_led_beyond(2 * DURATION)
-    after = fleet.lease()
-    assert alive(term.pid)
-    for field in ("holderIdentity", "acquireTime", "leaseTransitions"):
-        assert after["spec"][field] == before["spec"][field]
-    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
-    leader.signal(signal.SIGTERM)
-    assert leader.wait() == 0
-    fleet.witness.wait_start(2)
-    fleet.witness.check(terms=2)
-    trials.count(1, "electors killed or stopped while leading")
+
+    def scenario(fleet: Fleet, fault: str) -> None:
+        leader = fleet.start("a")
+        term = fleet.witness.wait_start()
+        fleet.waiting("b", behind="a")
+        before, first = fleet.lease(), elector(leader)
+        os.kill(first, signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
+        leader.wait_err(r"replaced by pid \d+; the command goes on")
+        wait_gone(first)
+        fleet.wait_led_beyond(1.5 * DURATION)
+        after = fleet.lease()
+        assert alive(term.pid)
+        for field in ("holderIdentity", "acquireTime", "leaseTransitions"):
+            assert after["spec"][field] == before["spec"][field]
+        assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+        leader.signal(signal.SIGTERM)
+        assert leader.wait() == 0
+        fleet.witness.wait_start(2)
+        fleet.witness.check(terms=2)
+
+    side_by_side(scenario, ("killed", "stopped"))
+    trials.count(2, "electors killed or stopped while leading")
 
 
 def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Fleet, trials: Trials) -> None:
@@ -64,49 +67,39 @@ def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Flee
     trials.count(5, "electors killed or stopped while leading")
 
 
-def test_a_supervisor_killed_takes_its_whole_tree_along_and_the_lock_runs_out(fleet: Fleet, trials: Trials) -> None:
-    leader = fleet.start("a", does=DEAF)
-    term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
-    fleet.waiting("b", behind="a")
-    killed = now()
-    leader.kill()
-    wait_gone(term.pid, descendant.pid)
-    assert fleet.spec()["holderIdentity"] == "a"
-    later = fleet.witness.wait_start(2)
-    assert later.born / 1e9 > killed + DURATION - DEADLINE  # not released: the last renewal was at most that old
-    fleet.witness.check(terms=2)
-    trials.count(1, "supervisors killed or stopped")
+def test_a_supervisor_that_is_killed_or_stopped_is_gone_in_time_with_its_tree_and_the_lock_runs_out(
+    side_by_side: SideBySide, trials: Trials
+) -> None:
+    """Killed: the elector sweeps. Stopped: elector and kernel kill it. Both stopped: the kernel alone does.
 
+    With the elector stopped too, only the command itself is promised to die; it wakes up in another's term, alone.
+    """
 
-def test_a_supervisor_stopped_is_killed_in_time_with_all_that_it_started(fleet: Fleet, trials: Trials) -> None:
-    leader = fleet.start("a", does=DEAF)
-    term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
-    fleet.waiting("b", behind="a")
-    leader.signal(signal.SIGSTOP)
-    assert leader.wait() == -signal.SIGKILL
-    wait_gone(term.pid, descendant.pid)
-    fleet.witness.wait_start(2)
-    fleet.witness.check(terms=2)
-    trials.count(1, "supervisors killed or stopped")
+    def scenario(fleet: Fleet, fault: str) -> None:
+        everybody = fault == "both-stopped"
+        leader = fleet.start("a", does=["--ignore-term"] if everybody else DEAF)
+        lives = [fleet.witness.wait_start().pid]
+        if not everybody:
+            lives.append(fleet.witness.wait_descendant().pid)
+        fleet.waiting("b", behind="a")
+        second, began = elector(leader), now()
+        leader.signal(signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
+        if everybody:
+            os.kill(second, signal.SIGSTOP)
+        assert leader.wait() == -signal.SIGKILL
+        wait_gone(*lives)
+        assert fleet.spec()["holderIdentity"] == "a"
+        later = fleet.witness.wait_start(2)
+        assert later.born / 1e9 > began + DURATION - DEADLINE  # the last renewal was at most that old
+        if everybody:
+            os.kill(second, signal.SIGCONT)
+        wait_gone(second)
+        fleet.witness.wait_beats()
+        fleet.witness.check(terms=2)
+        assert fleet.spec()["holderIdentity"] == "b"
 
-
-def test_a_supervisor_stopped_beside_its_elector_is_killed_by_the_kernel(fleet: Fleet, trials: Trials) -> None:
-    """Nobody of this candidate is awake: its own timer kills the supervisor, and that the command."""
-    leader = fleet.start("a", does=["--ignore-term"])
-    term = fleet.witness.wait_start()
-    fleet.waiting("b", behind="a")
-    second = elector(leader)
-    leader.signal(signal.SIGSTOP)
-    os.kill(second, signal.SIGSTOP)
-    assert leader.wait() == -signal.SIGKILL
-    wait_gone(term.pid)
-    fleet.witness.wait_start(2)
-    os.kill(second, signal.SIGCONT)  # it wakes up in another's term, and finds itself alone
-    wait_gone(second)
-    fleet.witness.wait_beats()
-    fleet.witness.check(terms=2)
-    assert fleet.spec()["holderIdentity"] == "b"
-    trials.count(1, "supervisors killed or stopped")
+    side_by_side(scenario, ("killed", "stopped", "both-stopped"))
+    trials.count(3, "supervisors killed or stopped")
 
 
 def test_a_supervisor_that_slept_through_its_own_term_starts_nothing(
@@ -135,57 +128,65 @@ def test_a_supervisor_that_slept_through_its_own_term_starts_nothing(
     trials.count(1, "supervisors stopped before the start")
 
 
-@pytest.mark.parametrize("as_init", [False, True], ids=["continued after stop_at", "as PID 1, after kill_at"])
-def test_a_supervisor_stopped_at_the_start_gate_starts_nothing(fleet: Fleet, as_init: bool, trials: Trials) -> None:  # noqa: FBT001
-    """Stopped between its look at the clock and the exec: the forked child looks once more, and executes nothing.
+LONG_GRACE = ("--lease-duration=8s", "--renew-deadline=3s", "--retry-period=1s")  # time between stop_at and kill_at
 
-    As PID 1 the kernel does not kill it, and so it goes on when another leads already.
+
+@pytest.mark.parametrize("as_init", [False, True], ids=["continued after stop_at", "as PID 1, after kill_at"])
+def test_a_command_that_was_stopped_at_the_start_gate_is_not_executed_late(
+    fleet: Fleet,
+    as_init: bool,  # noqa: FBT001
+    trials: Trials,
+) -> None:
+    """Stopped between the look at the clock and the exec, everybody: the forked child looks once more, last thing.
+
+    As PID 1 the kernel does not kill the supervisor, so the child goes on when another leads already.
     """
     prefix = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if as_init else []
     for attempt in range(20):
-        started = fleet.start(f"a{attempt}", prefix=prefix)
+        fleet.name = f"x{attempt}"
+        fleet.path = lease_path(fleet.namespace, fleet.name)
+        started = fleet.start(f"a{attempt}", prefix=prefix, timings=LONG_GRACE)
         supervisor = wait_for_supervisor(started.pid) if as_init else started.pid
-        stopped = stop_at_the_gate(supervisor)
-        if stopped:
+        child = stop_at_the_gate(supervisor)
+        if child:
             break
         kill_whole(started)
-        fleet.plane.api.delete(fleet.path)
-        fleet.name = f"x{attempt}"
-        fleet.path = fleet.path.rpartition("/")[0] + f"/{fleet.name}"
     else:
         pytest.fail("the gate was never met")
-    already = len(fleet.witness.terms())
-    pid, child = stopped
-    acquired = now()
+    started.wait_err("started the command: pid")
+    already, renewed = len(fleet.witness.terms()), now()
+    everybody = psutil.Process(supervisor)
+    everybody.suspend()
+    os.kill(elector_of(everybody), signal.SIGSTOP)
     if as_init:
         fleet.start("b")
         fleet.witness.wait_start(already + 1)
     else:
-        wait_until(lambda: now() > acquired + DEADLINE, "the renew deadline has passed")
-    for each in (child, supervisor, pid):
-        os.kill(each, signal.SIGCONT)
-    assert started.wait() == LOST
+        wait_until(lambda: now() > renewed + DEADLINE, "the renew deadline has passed")
+    os.kill(child, signal.SIGCONT)
     wait_gone(child)
+    if as_init:
+        fleet.witness.wait_beats()
+    everybody.resume()
+    assert started.wait() == LOST
     assert "lost the lock" in started.err
     fleet.witness.check(terms=already + as_init)
     trials.count(1, "supervisors stopped before the start")
 
 
-def stop_at_the_gate(supervisor: int) -> tuple[int, int] | None:
-    """Stop a candidate as soon as it has forked the command, child and elector too; None if the command was faster."""
+def stop_at_the_gate(supervisor: int) -> int | None:
+    """Stop the command as soon as it has been forked, and return its pid; None if its exec was faster."""
     children: list[int] = []
     until = time.monotonic() + 30
     while len(children) < 2:
         assert time.monotonic() < until, "nothing was started"
         with open(f"/proc/{supervisor}/task/{supervisor}/children") as file:  # noqa: PTH123 - in a hurry
             children = [int(pid) for pid in file.read().split()]
-    os.kill(supervisor, signal.SIGSTOP)
-    helper, child = children
-    for pid in (child, helper):
-        os.kill(pid, signal.SIGSTOP)
+    child = children[1]
+    os.kill(child, signal.SIGSTOP)
     stopped = psutil.Process(child)
     wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "the child is stopped")
-    return (helper, child) if any("boot.py" in part for part in stopped.cmdline()) else None
+    return child if any("boot.py" in part for part in stopped.cmdline()) else None
 
 
 def wait_for_supervisor(unshare: int) -> int:
