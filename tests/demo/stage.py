@@ -63,6 +63,7 @@ class Candidate:
         self.worker_ended = clock()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+        self.popen.wait()
         return len(pids)
 
 
