@@ -233,6 +233,9 @@ def _timing(given: dict[str, Any], remarks: list[str]) -> timing.Timing:
         )
     except timing.TimingError as error:
         raise click.UsageError(str(error)) from None
+    if times.kill <= 0:
+        msg = f"kill budget {text(times.kill)}: SIGKILL needs some time to end a process; 500ms is the default"
+        raise click.UsageError(msg)
     if times.lease_duration > LONGEST_DURATION:
         msg = f"lease duration {text(times.lease_duration)} is longer than a year: {text(LONGEST_DURATION)} at most"
         raise click.UsageError(msg)

@@ -248,6 +248,7 @@ def test_a_name_that_no_object_can_have_is_refused(refuse: Refuse, name: str) ->
         ("-d 11s", "renew deadline 10s + loss grace 0s + kill budget 500ms + skew 1.1s = 11.6s exceeds the lease"),
         ("-g 3.1s", "renew deadline 10s + loss grace 3.1s + kill budget 500ms + skew 1.5s = 15.1s exceeds the lease"),
         ("-k 4s", "renew deadline 10s + loss grace 0s + kill budget 4s + skew 1.5s = 15.5s exceeds the lease"),
+        ("-k 0", "kill budget 0s: SIGKILL needs some time to end a process; 500ms is the default"),
         ("-s 5s", "renew deadline 10s + loss grace 0s + kill budget 500ms + skew 5s = 15.5s exceeds the lease"),
         ("-d 9000h", "lease duration 9000h0m0s is longer than a year: 8784h0m0s at most"),
         ("-d 300y", "'300y' is not a duration: write it as 15s, 500ms or 1m30s"),
