@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.controlplane import ControlPlane
     from tests.support.plane import Plane
 
+ROOMY = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # a new elector takes its time to start
 DEAF = ("--ignore-term", "--descendant")
 
 
@@ -32,14 +33,14 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(side_by_side: Si
     """Same command, same term: no transition, the same token and incarnation, and leadership lasts beyond the lease."""
 
     def scenario(fleet: Fleet, fault: str) -> None:
-        leader = fleet.start("a")
+        leader = fleet.start("a", timings=ROOMY)
         term = fleet.witness.wait_start()
-        fleet.waiting("b", behind="a")
+        fleet.waiting("b", behind="a", timings=ROOMY)
         before, first = fleet.lease(), elector(leader)
         os.kill(first, signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
         leader.wait_err(r"replaced by pid \d+; the command goes on")
         wait_gone(first)
-        fleet.wait_led_beyond(1.5 * DURATION)
+        fleet.wait_led_beyond(10)
         after = fleet.lease()
         assert alive(term.pid)
         for field in ("holderIdentity", "acquireTime", "leaseTransitions"):
@@ -55,9 +56,9 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(side_by_side: Si
 
 
 def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Fleet, trials: Trials) -> None:
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=ROOMY)
     term = fleet.witness.wait_start()
-    fleet.waiting("b", behind="a")
+    fleet.waiting("b", behind="a", timings=ROOMY)
     for number in range(1, 6):
         os.kill(elector(leader), signal.SIGKILL)
         leader.wait_err("replaced by pid", count=number)

@@ -178,17 +178,17 @@ def test_a_server_that_closes_after_each_answer_costs_a_leader_nothing(own_plane
         fleet.witness.check(terms=1)
 
 
-def test_an_idle_connection_that_the_server_closes_is_opened_again_before_it_is_needed(
-    own_plane: ControlPlane, fleet: Fleet
-) -> None:
-
+def test_a_connection_for_the_takeover_is_opened_before_it_is_needed(own_plane: ControlPlane, fleet: Fleet) -> None:
+    """The server closes the one for calls; beside it there is the watch's."""
     leader = fleet.start("a")
     fleet.witness.wait_start()
-    with Proxy(LOOPBACK, own_plane.port) as proxy:
-        fleet.waiting("b", behind="a", server=proxy.url)
-        proxy.wait_connections(2)  # one for calls, one for the watch
-        proxy.reset_connections()
-        proxy.wait_connections(4)
+    with HttpProxy(own_plane) as http, Proxy(LOOPBACK, http.port) as proxy:
+        http.on(faults.closing(), method="GET")
+        fleet.start("b", server=proxy.url)
+        http.wait_request("GET", WATCH)
+        proxy.wait_connections(3)
+        assert len(http.requests) == 2
         leader.signal(signal.SIGTERM)
         fleet.witness.wait_start(2)
+        assert proxy.connections == 3
     fleet.witness.check(terms=2)
