@@ -95,7 +95,6 @@ class Guard:
                 raise _TimeIsUp
             self._set_alarm()
             file.take(self._fd, wait=True)
-        self._set_alarm()
         pause = 0.001  # the last leader's end lets go of the socket a moment before or after the lock
         while file.in_place(self._fd, plan.file):
             if file.claim(self._claim, plan.file):
@@ -105,6 +104,7 @@ class Guard:
                 self._log.repeated("the lock file was removed or replaced under a leader: waiting for its end")
                 if plan.wait == 0 or plan.live:
                     raise _TimeIsUp
+            self._set_alarm()  # not before the first try: a short --wait takes what is free
             time.sleep(pause)
             pause = min(_CLAIM_EVERY, 2 * pause)
         return False

@@ -325,6 +325,16 @@ def test_a_lock_file_that_cannot_serve_is_refused_in_a_line(processes: Processes
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_wait_shorter_than_the_start_of_a_process_still_takes_a_free_lock(
+    processes: Processes, tmp_path: Path, trials: Trials
+) -> None:
+    for number in range(10):
+        argv = [*KLEADER, "run", f"--lock=file:{tmp_path}/{number % 2}", "--wait=1ms", "--", "true"]
+        process = processes.start(argv)
+        assert process.wait() == 0, process.err
+    trials.count(10, "waits of 1 ms for a free lock file")
+
+
 # --- the command
 
 
