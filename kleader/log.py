@@ -77,7 +77,8 @@ class Log:
             )
         else:
             where = self._about.get("lock", "")
-            what = f"{self._about['namespace']}/" * bool(self._about.get("namespace")) + self._about.get("name", "")
+            namespace, name = self._about.get("namespace", ""), self._about.get("name", "")
+            what = f"{namespace}/{name}" if namespace else name
             who = " ".join(part for part in (where, what, self._about.get("identity", ""), self.role) if part)
             line = f"{moment} kleader {level} {who}: {_printable(message)}"
         data = (line + "\n").encode(errors="backslashreplace")

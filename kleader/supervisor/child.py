@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kleader.supervisor.terminal import Terminal
 
 NOT_EXECUTABLE, NOT_FOUND, FAILED = 126, 127, 125
-_LATE = "late"
+_LATE = "the command was not started: the deadline had passed"
 
 
 class Child:

@@ -1,0 +1,111 @@
+"""A real supervisor with an elector that follows a script: `scripted.py FILE`, FILE being JSON.
+
+script: [[seconds, type, fields]], said by the first elector so long after its start, which stop_at and kill_at are
+seconds after.
+heard: the file to which each elector appends what it hears, with the instant and who is below the supervisor.
+options, command: kleader's. fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate".
+no_timer: without the kernel's guard.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kleader import boot, platform
+from kleader.cli.main import cli
+from kleader.link import messages as m
+from kleader.link.channel import Channel
+from kleader.log import Log
+from kleader.supervisor import child, signals
+from kleader.supervisor.elector import Elector
+from kleader.supervisor.loop import Supervisor
+
+if TYPE_CHECKING:
+    from kleader.link.plan import Plan
+
+TYPES: dict[str, Any] = {"lead": m.Lead, "extend": m.Extend, "lost": m.Lost, "ping": m.Ping}
+
+
+class Scripted:
+    """Starts electors that do as they are told."""
+
+    inherited: tuple[int, ...] = ()
+    releases = True
+
+    def __init__(self, script: list[list[Any]], heard: str) -> None:
+        self._script, self._heard = script, heard
+
+    def let_go(self) -> None:
+        """Holds nothing."""
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:
+        """A fork."""
+        ours, theirs = platform.link_pair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            play(Channel(theirs), [] if leading else self._script, self._heard)
+            os._exit(0)
+        theirs.close()
+        return pid, Channel(ours)
+
+
+def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
+    """One elector's life."""
+    born, left = platform.clock(), sorted(script)
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLIN)
+    while channel.open:
+        while left and platform.clock() >= born + left[0][0]:
+            _, kind, fields = left.pop(0)
+            for name in {"stop_at", "kill_at"} & set(fields):
+                fields[name] += born
+            channel.send(TYPES[kind](**{"term": 1, **fields}))
+        poll.poll(max(1, int((born + left[0][0] - platform.clock()) * 1000)) if left else None)
+        for message in channel.receive():
+            children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
+            told = {"type": type(message).__name__, "at": platform.clock(), "children": children, "pid": os.getpid()}
+            with Path(heard).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**message._asdict(), **told}) + "\n")
+            if isinstance(message, m.Empty):
+                channel.send(m.Released(message.term, released=message.release, why="asked not to"))
+                return
+
+
+def stop_once(room: Any, name: str) -> None:  # noqa: ANN401
+    """Have the supervisor stop itself where it calls this for the first time."""
+    real = getattr(room, name)
+
+    def stopped(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        setattr(room, name, real)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return real(*given, **more)
+
+    setattr(room, name, stopped)
+
+
+def main() -> None:
+    """As the head of this file says."""
+    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    caught: list[Plan] = []
+    boot.become_supervisor = caught.append  # type: ignore[assignment]
+    words = ["run", "--lock=file:/dev/shm/none", "--name=t", *given["options"], "--", *given["command"]]
+    cli.main(words, prog_name="kleader", standalone_mode=False)
+    if given.get("fault") == "before fork":
+        stop_once(child, "spawn")
+    elif given.get("fault") == "before gate":
+        stop_once(child.Child, "let_through")
+    if given.get("no_timer"):
+        platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
+    queue = signals.take()
+    elector = Elector(Scripted(given["script"], given["heard"]), given.get("silence", float("inf")))
+    os._exit(Supervisor(caught[0], Log(identity="scripted"), queue, elector).run())
+
+
+main()

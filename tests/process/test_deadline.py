@@ -1,0 +1,255 @@
+"""The deadlines hold whatever the elector says or does not, and whoever is stopped meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from tests.process.test_file_lock import state, stop
+from tests.support.processes import alive, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.checker import Witness
+    from tests.support.processes import Process, Processes
+
+
+class Scripted(Protocol):
+    """Starts a supervisor whose elector follows a script."""
+
+    def __call__(self, command: list[str], script: list[Any], *options: str, **more: Any) -> Process: ...  # noqa: ANN401
+
+
+def lead(stop_at: float, kill_at: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    """A Lead's fields; seconds after the elector's start."""
+    known = {"token": "1", "acquired": 1, "transitions": 0, "namespace": "default"}
+    return {"stop_at": stop_at, "kill_at": kill_at, **known, **more}
+
+
+@pytest.fixture
+def scripted(processes: Processes, tmp_path: Path) -> Scripted:
+    def start(command: list[str], script: list[Any], *options: str, **more: Any) -> Process:  # noqa: ANN401
+        plan = tmp_path / "script.json"
+        known = {"command": command, "script": script, "options": options, "heard": str(tmp_path / "heard")}
+        plan.write_text(json.dumps({**known, **more}))
+        return processes.start([sys.executable, "-m", "tests.process.scripted", plan])
+
+    return start
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Heard:
+    return Heard(tmp_path / "heard")
+
+
+class Heard:
+    """What the electors heard."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, kind: str) -> list[dict[str, Any]]:
+        """All of one type so far."""
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        return [each for each in map(json.loads, lines) if each["type"] == kind]
+
+
+def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(0.6, 1.2)]])
+    term, descendant = witness.wait_start(), witness.wait_descendant()
+    kleader.wait_err("lost the lock: the renew deadline has passed")
+    kleader.wait_err("stopping the command with SIGTERM")
+    assert kleader.wait() == 255
+    assert not alive(term.pid)
+    assert not alive(descendant.pid)
+    (assign,), (empty,) = heard("Assign"), heard("Empty")
+    assert witness.terms()[0].last / 1e9 < assign["at"] + 1.3
+    assert not empty["release"]
+
+
+def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, heard: Heard) -> None:
+    script = [[0, "lead", lead(60, 70)], [0.5, "lost", {"reason": "another leads", "kill_now": True}]]
+    kleader = scripted(witness.command("--term-delay=30"), script)
+    witness.wait_start()
+    assert kleader.wait() == 255
+    assert "stopping the command" not in kleader.err
+    assert not heard("Empty")[0]["release"]
+
+
+def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witness: Witness) -> None:
+    backward = [0.1, "extend", {"stop_at": 0.2, "kill_at": 0.3}]
+    forward = [0.2, "extend", {"stop_at": 2.0, "kill_at": 2.5}]
+    kleader = scripted(witness.command(), [[0, "lead", lead(1.0, 1.5)], backward, forward])
+    witness.wait_start()
+    began = time.monotonic()
+    assert kleader.wait() == 255
+    assert time.monotonic() - began > 1.2
+    assert "the renew deadline has passed" in kleader.err
+
+
+def test_words_of_another_term_and_after_the_loss_count_for_nothing(scripted: Scripted, witness: Witness) -> None:
+    other = [0.1, "extend", {"stop_at": 60, "kill_at": 70, "term": 7}]
+    late = [0.5, "extend", {"stop_at": 60, "kill_at": 70}]
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(0.4, 1.0)], other, late])
+    witness.wait_start()
+    assert kleader.wait() == 255
+
+
+def test_a_lead_that_comes_too_late_starts_nothing(scripted: Scripted, witness: Witness) -> None:
+    kleader = scripted(witness.command(), [[0, "lead", lead(-2, 5)]])
+    assert kleader.wait() == 255
+    assert witness.terms() == []
+
+
+def test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    kleader = scripted(witness.command("--descendant"), [[0, "lead", lead(60, 70)]])
+    witness.wait_descendant()
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    (empty,) = heard("Empty")
+    assert empty["release"]
+    assert empty["children"] == [str(empty["pid"])]
+    assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
+
+
+def test_everybody_knows_the_command_before_it_is_let_through(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    kleader = scripted(witness.command("--exit-after=0.1"), [[0, "lead", lead(60, 70)]], fault="before gate")
+    wait_until(lambda: heard("Started"), "its announcement")
+    wait_until(lambda: state(kleader.pid) == "T", "the stop at the gate")
+    assert witness.terms() == []
+    kleader.signal(signal.SIGCONT)
+    assert kleader.wait() == 0
+    assert heard("Started")[0]["pid"] != 0
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize("fault", ["before fork", "before gate"])
+def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
+    scripted: Scripted, witness: Witness, fault: str
+) -> None:
+    """The start gate: the last look at the clock is the child's. (A stop signal that ends nothing, to see the gate.)"""
+    kleader = scripted(witness.command(), [[0, "lead", lead(0.8, 60)]], "--stop-signal=WINCH", fault=fault)
+    wait_until(lambda: "became leader" in kleader.err and state(kleader.pid) == "T", "the stop")
+    time.sleep(1)  # the deadline is a moment in time
+    kleader.signal(signal.SIGCONT)
+    assert kleader.wait() == 255
+    assert "the command was not started: the deadline had passed" in kleader.err
+    assert witness.terms() == []
+
+
+@pytest.mark.parametrize("fault", ["before fork", "before gate"])
+def test_a_supervisor_that_sleeps_over_kill_at_is_killed_by_the_kernel(
+    scripted: Scripted, witness: Witness, fault: str
+) -> None:
+    kleader = scripted(witness.command(), [[0, "lead", lead(0.3, 0.6)]], fault=fault)
+    assert kleader.wait() == -signal.SIGKILL
+    assert witness.terms() == []
+
+
+def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: Scripted, witness: Witness) -> None:
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(1.0, 1.5)]])
+    term = witness.wait_start()
+    stop(kleader.pid)
+    assert kleader.wait() == -signal.SIGKILL
+    wait_gone(term.pid)
+
+
+def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness) -> None:
+    """Without the kernel's guard, as PID 1 is: no grace, no second start."""
+    script = [[0, "lead", lead(0.8, 1.0)]]
+    kleader = scripted(witness.command("--ignore-term"), script, "--restart=always", no_timer=True)
+    term = witness.wait_start()
+    stop(kleader.pid)
+    time.sleep(1.2)  # the deadline is a moment in time
+    assert alive(term.pid)
+    kleader.signal(signal.SIGCONT)
+    assert kleader.wait() == 255
+    assert not alive(term.pid)
+    assert "stopping the command" not in kleader.err
+    assert "lost the lock: the lease is about to expire" in kleader.err
+    witness.check(terms=1)
+
+
+def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
+    scripted: Scripted, witness: Witness
+) -> None:
+    script = [[0, "lead", lead(0.7, 3)]]
+    kleader = scripted(witness.command("--exit-after=0"), script, "--restart=always")
+    assert kleader.wait() == 255
+    assert len(witness.terms()) == 1
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs_on(
+    scripted: Scripted, witness: Witness, heard: Heard, fault: signal.Signals
+) -> None:
+    kleader = scripted(witness.command("--descendant"), [[0, "lead", lead(60, 70, token="77")]])
+    term, descendant = witness.wait_start(), witness.wait_descendant()
+    first = heard("Assign")[0]["pid"]
+    os.kill(first, fault)
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    assert not alive(first)
+    old, new = heard("Assign")
+    assert (new["incarnation"], new["term"], new["token"]) == (old["incarnation"], old["term"], "77")
+    assert (old["leading"], new["leading"]) == (False, True)
+    assert {term.pid, descendant.pid} <= {pid for pid, _ in new["started"]}
+    witness.wait_beats(2)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    assert heard("Empty")[-1]["release"]
+    witness.check(terms=1)
+
+
+def test_an_elector_that_dies_at_the_end_is_replaced_so_that_the_lock_is_released(
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
+) -> None:
+    flag = tmp_path / "end"
+    kleader = scripted(witness.command(f"--exit-when={flag}"), [[0, "lead", lead(60, 70)]])
+    witness.wait_start()
+    stop(kleader.pid)
+    flag.touch()
+    elector = heard("Assign")[0]["pid"]
+    os.kill(elector, signal.SIGKILL)
+    wait_until(lambda: not alive(elector) and not alive(witness.terms()[0].pid), "both ends")
+    kleader.signal(signal.SIGCONT)
+    assert kleader.wait() == 0
+    assert heard("Empty")[-1]["release"]
+    assert "released the lock" in kleader.err
+
+
+def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, heard: Heard) -> None:
+    kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], silence=0.5)
+    witness.wait_start()
+    kleader.wait_err("the elector is silent: replacing it")
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+
+
+def test_a_storm_of_signals_and_dying_children_does_not_delay_the_deadline(
+    scripted: Scripted, witness: Witness, heard: Heard, processes: Processes
+) -> None:
+    """A child that forks and forgets all the time, and RT signals by the thousand."""
+    ignore = "import os, signal as s\nfor number in s.SIGRTMIN, s.SIGTERM:\n  s.signal(number, s.SIG_IGN)"
+    run = "os.execvp('sh', ['sh', '-c', 'echo up; while :; do (: &) ; done'])"
+    kleader = scripted([sys.executable, "-I", "-S", "-c", f"{ignore}\n{run}"], [[0, "lead", lead(1.5, 2.0)]])
+    wait_until(lambda: "up" in kleader.out, "the command")
+    storm = "import os, signal, sys\nwhile True:\n    os.kill(int(sys.argv[1]), signal.SIGRTMIN)\n"
+    noise = processes.start([sys.executable, "-I", "-S", "-c", storm, str(kleader.pid)])
+    assert kleader.wait() == 255
+    ended = heard("Empty")[0]["at"] if heard("Empty") else 0.0
+    noise.kill()
+    assert 0 < ended - heard("Assign")[0]["at"] < 4

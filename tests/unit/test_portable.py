@@ -1,0 +1,87 @@
+"""Where there is no Linux: the portable platform does what POSIX can, and says what it cannot."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kleader import platform
+from kleader.platform import portable
+
+NAMES = [name for name in platform.__all__ if name not in {"Process", "descendants"}]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_has_all_that_linux_has(name: str) -> None:
+    assert hasattr(portable, name)
+
+
+def test_it_says_in_words_what_is_missing() -> None:
+    assert "does not die with kleader" in portable.MISSING
+    assert platform.MISSING == ""
+
+
+def test_a_process_is_known_by_its_start() -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        found = portable.process(child.pid)
+        assert found is not None
+        assert (found.parent, found.dead) == (os.getpid(), False)
+        assert not portable.kill(found._replace(start=found.start - 1))
+        assert [each.pid for each in portable.below(os.getpid(), ())] == [child.pid]
+        assert portable.has_children(())
+        assert not portable.has_children({child.pid})
+        assert portable.kill(found)
+    assert portable.process(child.pid) is None
+    assert not portable.kill(found)
+
+
+def test_a_marker_is_found_in_the_environment() -> None:
+    with subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "KLEADER_TERM_x": "1"}) as child:
+        assert portable.environment_has(child.pid, "KLEADER_TERM_x")
+        assert not portable.environment_has(child.pid, "KLEADER_TERM")
+        child.kill()
+
+
+def test_the_timer_makes_poll_wake_no_earlier() -> None:
+    timer = portable.Timer()
+    assert timer.poll_ms == -1
+    timer.arm(portable.clock() + 0.02)
+    at = portable.clock() + 0.02
+    select.poll().poll(timer.poll_ms)
+    assert portable.clock() >= at
+
+
+def test_the_link_is_a_stream_that_tells_of_the_others_end() -> None:
+    ours, theirs = portable.link_pair()
+    theirs.close()
+    assert ours.recv(1) == b""
+    ours.close()
+
+
+def test_an_anonymous_file_has_no_name() -> None:
+    fd = portable.anonymous_file()
+    assert os.fstat(fd).st_nlink == 0
+    os.close(fd)
+
+
+def test_signals_are_queued() -> None:
+    code = (
+        "import os, select, signal; from kleader.platform import portable;"
+        "queue = portable.Signals({signal.SIGTERM, signal.SIGUSR1}, set());"
+        "os.kill(os.getpid(), signal.SIGTERM); select.select([queue.fd], [], []);"
+        "print(*[each.number for each in queue.read()]); print(queue.read())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(int(signal.SIGTERM)), "[]"]
+
+
+def test_the_null_guards_do_nothing() -> None:
+    portable.KillTimer().arm(0)
+    portable.die_with_parent(signal.SIGKILL)
+    portable.adopt_orphans()
+    assert portable.filesystem(os.stat("/proc").st_dev) == "proc"  # noqa: PTH116
