@@ -140,7 +140,7 @@ class Credentials:
             output, _ = await asyncio.wait_for(helper.communicate(), _HELPER_TIMEOUT)
             access = json.loads(output)
         except asyncio.TimeoutError:
-            helper.kill()
+            helper.terminate()
             msg = f"reading the kubeconfig {options['kubeconfig']} took longer than {_HELPER_TIMEOUT:.0f}s"
             raise SetUpError(msg) from None
         except ValueError:

@@ -11,9 +11,12 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
+
+from kleader import platform
 
 _AUTHORITY, _CERTIFICATE, _KEY = "certificate-authority-data", "client-certificate-data", "client-key-data"
 _TEXTS = {
@@ -28,7 +31,13 @@ _TEXTS = {
 
 
 def main(options: dict[str, str]) -> None:
-    """Print the access that the options' kubeconfig, context, cluster and user give."""
+    """Print the access that the options' kubeconfig, context, cluster and user give.
+
+    An exec plugin may hang: it ends with this process, and that with the elector, by TERM.
+    """
+    os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+    platform.die_with_parent(signal.SIGTERM)
     complaints: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: complaints.append(record.getMessage())  # type: ignore[method-assign]

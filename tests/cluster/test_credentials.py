@@ -17,7 +17,7 @@ from tests.cluster.fleet import DURATION, LOST, Fleet
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
-from tests.support.processes import wait_until
+from tests.support.processes import wait_gone, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -287,3 +287,15 @@ def test_no_credential_is_ever_logged(own_plane: ControlPlane, fleet: Fleet, tmp
         assert "s3cret" not in process.err
         assert own_plane.token("admin") not in process.err
         assert "Traceback" not in process.err
+
+
+def test_a_plugin_that_hangs_outlasts_neither_the_wait_nor_its_candidate(
+    own_plane: ControlPlane, fleet: Fleet, tmp_path: Path
+) -> None:
+    script, calls = plugin(tmp_path, "{}")
+    script.write_text(f"#!/bin/sh\necho $$ >> {calls}\nexec sleep 600\n")
+    config = rewritten(own_plane.kubeconfig("admin", fleet.namespace), exec_user(script))
+    candidate = fleet.start("a", "--wait=2s", kubeconfig=config)
+    assert candidate.wait() == 125
+    assert "--wait" in candidate.err.splitlines()[-1]
+    wait_gone(*map(int, calls.read_text().split()))
