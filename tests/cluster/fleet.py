@@ -18,7 +18,7 @@ from tests.support.api import lease_path
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from tests.support.api import Object
@@ -118,6 +118,11 @@ class Fleet:
 def instant(micro_time: str) -> float:
     """Seconds since the epoch of a MicroTime."""
     return datetime.fromisoformat(micro_time.replace("Z", "+00:00")).timestamp()
+
+
+def answers(requests: Iterable[Object]) -> set[int]:
+    """Return the statuses that audited requests were answered with; one may just be under way."""
+    return {request["responseStatus"]["code"] for request in requests if "responseStatus" in request}
 
 
 def elector(process: Process) -> int:
