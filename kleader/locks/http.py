@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST = 4 << 20  # bytes of one answer or one watch event; etcd's objects end at 2 MB
 HTTP_OK, HTTP_REDIRECT = 200, 300
-_KEEPALIVE = 30  # seconds
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed in a minute
 
 
 class Endpoint(NamedTuple):
@@ -130,12 +130,13 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have the kernel notice a peer that is gone."""
+        """Have the kernel notice a peer that is gone, and keep what is on the way from forgetting an idle connection."""
         self._transport = transport  # type: ignore[assignment]
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_KEEPIDLE"):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE)
+        for option, value in _KEEPALIVE.items():
+            if hasattr(socket, option):  # macOS lacks the first
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
     def data_received(self, data: bytes) -> None:
         """Hand it to h11; whoever waits looks again."""
