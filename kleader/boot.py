@@ -51,6 +51,7 @@ def _open_standard() -> None:
 
 def supervise(fd: int) -> int:
     """The supervisor's whole life; returns the exit status."""
+    from kleader import platform
     from kleader.supervisor import loop, signals
     from kleader.supervisor.elector import Elector
 
@@ -60,15 +61,16 @@ def supervise(fd: int) -> int:
     plan = plans.load(fd)
     log = _log(plan)
     try:
+        me = platform.myself()
         elector = None
         if plan.lock == "file":
             from kleader.elector.start import Guards
 
-            elector = Elector(Guards(plan, log), float("inf"))
+            elector = Elector(Guards(plan, log, me), float("inf"))
         elif plan.lock:
             from kleader.elector.start import Electors
 
-            command = [*interpreter(), "elect", str(_PLAN), str(_LINK)]
+            command = [*interpreter(), "elect", str(_PLAN), str(_LINK), str(me.pid), str(me.start)]
             elector = Elector(Electors(fd, command), max(plan.renew_deadline / 2, 3.0))
         return loop.Supervisor(plan, log, queue, elector).run()
     except OSError as error:
@@ -79,7 +81,7 @@ def supervise(fd: int) -> int:
         return FAILED
 
 
-def elect(plan_fd: int, link_fd: int) -> None:
+def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
     """The elector's whole life."""
     import socket
 
@@ -89,7 +91,8 @@ def elect(plan_fd: int, link_fd: int) -> None:
     from kleader.elector import lease
 
     channel = Channel(socket.socket(fileno=link_fd))
-    lease.main(plan, channel, _log(plan), lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
+    log = _log(plan)
+    lease.main(plan, channel, log, supervisor, lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
 
 
 def kubeconfig(options: str, path: list[str]) -> None:
@@ -118,7 +121,8 @@ def main() -> None:
         status = supervise(int(rest[0]))
         os._exit(status)  # nothing is buffered, and the interpreter's farewell would delay a handover
     elif role == "elect":
-        elect(*map(int, rest))
+        plan_fd, link_fd, pid, start = map(int, rest)
+        elect(plan_fd, link_fd, (pid, start))
         os._exit(0)
     else:
         kubeconfig(rest[0], rest[1:])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kleader.link.channel import Channel
     from kleader.link.plan import Plan
     from kleader.log import Log
+    from kleader.platform import Process
 
 NOT_ACQUIRED, FAILED = 124, 125
 _LOOK_EVERY = 1.0  # seconds between two looks at the lock file's path and at the tree
@@ -38,9 +39,17 @@ class _TimeIsUp(Exception):  # noqa: N818
 class Guard:
     """One candidacy for the file lock, and the term that follows."""
 
-    def __init__(self, plan: Plan, channel: Channel, log: Log, fd: int, claim: socket.socket) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - what it shares with the supervisor
+        self,
+        plan: Plan,
+        channel: Channel,
+        log: Log,
+        supervisor: Process,
+        fd: int,
+        claim: socket.socket,
+    ) -> None:
         self._plan, self._channel, self._log, self._fd, self._claim = plan, channel, log, fd, claim
-        self._supervisor = os.getppid()
+        self._parent, self._supervisor = supervisor, supervisor.pid
 
     def run(self) -> None:
         """Until the supervisor is content, or dead."""
@@ -48,10 +57,7 @@ class Guard:
         if assign is None:
             return
         self._term = assign.term
-        supervisor = platform.process(self._supervisor)
-        if supervisor is None:
-            return
-        self._orphans = Orphans(supervisor, m.MARKER + assign.incarnation)
+        self._orphans = Orphans(self._parent.pid, self._parent.start, m.MARKER + assign.incarnation)
         for pid, start in assign.started:
             self._orphans.started(pid, start)
         self._orphans.look()

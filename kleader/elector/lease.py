@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from kleader.log import Log
 
 
-def main(plan: Plan, channel: Channel, log: Log, run_helper: Callable[[str], list[str]]) -> None:
+def main(
+    plan: Plan,
+    channel: Channel,
+    log: Log,
+    supervisor: tuple[int, int],
+    run_helper: Callable[[str], list[str]],
+) -> None:
     """Run until the election is over; ends only by the link, whatever signals arrive.
 
     The loop is left as it is: closing it would wait for a name resolution that cannot be interrupted.
@@ -39,4 +45,4 @@ def main(plan: Plan, channel: Channel, log: Log, run_helper: Callable[[str], lis
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False
     sys.unraisablehook = lambda event: log.debug(repr(event.exc_value))
-    asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, find_lock).run())
+    asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, supervisor, find_lock).run())

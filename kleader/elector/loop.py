@@ -32,10 +32,19 @@ _PING = 1.0  # seconds
 
 
 class Loop:
-    """One elector, from its assignment to its end. ``find_lock`` may raise SetUpError."""
+    """One elector, from its assignment to its end. ``find_lock`` may raise SetUpError.
 
-    def __init__(self, plan: Plan, channel: Channel, log: Log, find_lock: Callable[[], Awaitable[Lock]]) -> None:
-        supervisor = platform.process(os.getppid())
+    ``supervisor`` is its pid and start time: the parent may be another by the time that this runs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        channel: Channel,
+        log: Log,
+        supervisor: tuple[int, int],
+        find_lock: Callable[[], Awaitable[Lock]],
+    ) -> None:
         self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
         self._supervisor = supervisor
         self._lock: Lock | None = None
@@ -62,13 +71,17 @@ class Loop:
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
         waits = plan.wait and not assign.leading
-        try:
-            self._lock = await asyncio.wait_for(self._find_lock(), plan.wait if waits else None)
-        except (SetUpError, asyncio.TimeoutError) as error:
-            reason = str(error) or "no credentials for the API server were found in the time given by --wait"
-            self._say(m.Failed(self._term, reason, FAILED))
-            self._over.set()
-            return
+        while self._lock is None:
+            try:
+                self._lock = await asyncio.wait_for(self._find_lock(), plan.wait if waits else None)
+            except (SetUpError, asyncio.TimeoutError) as error:
+                reason = str(error) or "no credentials for the API server were found in the time given by --wait"
+                if not assign.leading:
+                    self._say(m.Failed(self._term, reason, FAILED))
+                    self._over.set()
+                    return
+                self._log.repeated(reason)  # a term goes on as long as there is time
+                await asyncio.sleep(_PING)
         self._log.about(namespace=self._lock.namespace)
         timing = Timing(
             plan.lease_duration, plan.renew_deadline, plan.retry_period, plan.grace, plan.kill, plan.skew,
@@ -97,7 +110,9 @@ class Loop:
     def _feed(self, event: e.Event) -> None:
         """One step, at this instant, and all that it asks for."""
         if self._state is None:
-            self._early.append(event)
+            if not isinstance(event, e.Woke):
+                self._early.append(event)
+            self._arm()
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         self._state, actions = step(self._state, event, now)
@@ -157,8 +172,6 @@ class Loop:
             self._watchdog.kill_at = max(self._watchdog.kill_at, extend.kill_at)
         self._say(m.Extend(self._term, extend.stop_at, extend.kill_at))
         self._log.debug("renewed")
-        if self._orphans:
-            self._orphans.look()
 
     async def _request(self, request: e.Get | e.Write) -> None:
         lock = self._lock
@@ -239,12 +252,12 @@ class Loop:
             self._log.role = "leader"
             plan = self._plan
             self._watchdog.kill_at = assign.t0 + plan.lease_duration - plan.kill - plan.skew
+        self._arm()
         self._spawn(self._begin(assign))
 
     def _guard(self, incarnation: str) -> None:
-        if self._supervisor:
-            self._orphans = Orphans(self._supervisor, m.MARKER + incarnation)
-            self._watchdog = Watchdog(self._orphans, self._log, self._plan.kill)
+        self._orphans = Orphans(*self._supervisor, m.MARKER + incarnation)
+        self._watchdog = Watchdog(self._orphans, self._log, self._plan.kill, lambda: self._say(m.Ping(self._term)))
 
     def _disarm(self) -> None:
         if self._watchdog:
@@ -268,6 +281,8 @@ class Loop:
         """While leading, or taking over: a sign of life for the supervisor, and a look at its own."""
         while True:
             await asyncio.sleep(_PING)
+            if self._orphans:
+                self._orphans.look()
             if self._watchdog and (self._state is None or self._state.phase is Phase.LEADING):
                 self._say(m.Ping(self._term))
                 silence = platform.clock() - self._watchdog.heard_at

@@ -17,8 +17,9 @@ _PATIENCE = 60.0  # seconds spent on processes that will not die
 class Orphans:
     """What was seen below the supervisor while it lived, and what carries the term's marker in its environment."""
 
-    def __init__(self, supervisor: Process, marker: str) -> None:
+    def __init__(self, supervisor: int, start: int, marker: str) -> None:
         self.supervisor = supervisor
+        self._start = start
         self._marker = marker
         self._known: dict[int, int] = {}  # pid to start time
         self.any = False  # whether a command was ever started
@@ -30,25 +31,35 @@ class Orphans:
 
     def look(self) -> None:
         """Remember who is below the supervisor now, forget who is gone."""
-        if self.any:
-            seen = platform.below(self.supervisor.pid, {os.getpid()})
+        if not self.any:
+            return
+        try:
             self._known = {pid: start for pid, start in self._known.items() if _alive(pid, start)}
-            self._known |= {each.pid: each.start for each in seen}
+            seen = {each.pid: each.start for each in platform.below(self.supervisor, {os.getpid()})}
+            if self.supervisor_lives():  # else its pid may be another's, and they nobody's of ours
+                self._known |= seen
+        except (OSError, MemoryError):  # too many open files on this machine: what is known must do
+            return
 
     def supervisor_lives(self) -> bool:
         """Whether the very process that started us is there, and not a zombie."""
-        now = platform.process(self.supervisor.pid)
-        return now is not None and now.start == self.supervisor.start and not now.dead
+        return _alive(self.supervisor, self._start)
+
+    def kill_supervisor(self) -> None:
+        """SIGKILL, unless it is PID 1 of this namespace, which cannot be killed from inside."""
+        now = platform.process(self.supervisor)
+        if self.supervisor != 1 and now and now.start == self._start:
+            _kill(now)
 
     def sweep(self) -> int:
         """SIGKILL once for all that can be found; how many are still there. Best effort once the supervisor is dead."""
         table = platform.processes()
-        own = {os.getpid(), self.supervisor.pid}
+        own = {os.getpid(), self.supervisor}
         targets = {pid: table[pid] for pid, start in self._known.items() if pid in table and table[pid].start == start}
         for pid, each in table.items():
             if pid not in targets and pid not in own and platform.environment_has(pid, self._marker):
                 targets[pid] = each
-        roots = [*targets, self.supervisor.pid] if self.supervisor_lives() else [*targets]
+        roots = [*targets, self.supervisor] if self.supervisor_lives() else [*targets]
         targets |= {each.pid: each for each in platform.descendants(table, roots, own)}
         self._known |= {pid: each.start for pid, each in targets.items()}
         left = 0
@@ -63,7 +74,10 @@ class Orphans:
         give_up = time.monotonic() + _PATIENCE
         quiet = 0
         while quiet < 2:  # noqa: PLR2004 - what forked during the first look is met by the second
-            quiet = 0 if self.sweep() else quiet + 1
+            try:
+                quiet = 0 if self.sweep() else quiet + 1
+            except (OSError, MemoryError):  # too many open files on this machine: again in a moment
+                quiet = 0
             if time.monotonic() >= give_up:
                 return False
             time.sleep(0.01)

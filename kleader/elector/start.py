@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 
@@ -13,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kleader.link.plan import Plan
     from kleader.log import Log
+    from kleader.platform import Process
 
 
 class Electors:
@@ -46,8 +48,8 @@ class Guards:
 
     releases = False
 
-    def __init__(self, plan: Plan, log: Log) -> None:
-        self._plan, self._log = plan, log
+    def __init__(self, plan: Plan, log: Log, supervisor: Process) -> None:
+        self._plan, self._log, self._supervisor = plan, log, supervisor
         self._default = plan.file == file_default(plan)
         self._fd = -1
         self._claim: socket.socket | None = None
@@ -71,7 +73,7 @@ class Guards:
                 _close_all_but({2, theirs.fileno(), self._fd, claim.fileno(), *self._log.descriptors})
                 from kleader.elector.guard import Guard  # noqa: PLC0415
 
-                Guard(self._plan, Channel(theirs), self._log, self._fd, claim).run()
+                Guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, claim).run()
                 status = 0
             except BaseException as error:  # noqa: BLE001 - nobody sees a traceback; the supervisor starts another
                 self._log.error(f"the guard failed: {type(error).__name__}: {error}")
@@ -118,7 +120,7 @@ def _fork(ours: socket.socket, theirs: socket.socket) -> int:
 
 def _move(fds: tuple[int, ...], first: int) -> None:
     """Let exactly these descriptors and stderr be inherited, numbered from ``first``."""
-    high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, first + len(fds)) for fd in fds]  # out of each other's way
     for i, fd in enumerate(high):
         os.dup2(fd, first + i, inheritable=True)
     null = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Facts, never commands that need an answer to stay safe: if one is lost or late, the deadline passes and the tree dies.
+"""Facts, never commands that need an answer to stay safe: if one is lost or late, a deadline passes and the tree dies.
 
 Each message is one JSON object with a ``type`` and a ``term``; instants are seconds on the boot clock. A term is one
 candidacy: messages of another term than the reader's are ignored.
@@ -138,11 +138,13 @@ _CHECKS = {
     "bool": lambda value: isinstance(value, bool),
     "str": lambda value: isinstance(value, str),
     "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value),
-    "list[list[int]]": lambda value: isinstance(value, list)
-    and all(isinstance(row, list) and len(row) == 2 and all(isinstance(n, int) for n in row) for row in value),  # noqa: PLR2004
+    "list[list[int]]": lambda value: (
+        isinstance(value, list)
+        and all(isinstance(row, list) and len(row) == 2 and all(isinstance(n, int) for n in row) for row in value)
+    ),  # noqa: PLR2004
 }
 _FIELDS = {
-    kind: {name: getattr(hint, "__forward_arg__", hint) for name, hint in kind.__annotations__.items()}
+    kind: {name: str(getattr(hint, "__forward_arg__", hint)) for name, hint in kind.__annotations__.items()}
     for kind in _TYPES.values()
 }
 

@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have the kernel notice a peer that is gone, and keep what is on the way from forgetting an idle connection."""
+        """Have the kernel notice a peer that is gone, and keep routers from forgetting an idle connection."""
         self._transport = transport  # type: ignore[assignment]
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -26,6 +26,7 @@ if sys.platform == "linux":
         filesystem,
         has_children,
         kill,
+        myself,
         process,
         processes,
     )
@@ -47,6 +48,7 @@ else:
         has_children,
         kill,
         link_pair,
+        myself,
         process,
         processes,
     )
@@ -70,6 +72,7 @@ __all__ = [
     "has_children",
     "kill",
     "link_pair",
+    "myself",
     "process",
     "processes",
 ]

@@ -142,6 +142,15 @@ def process(pid: int) -> Process | None:
         return None
 
 
+def myself() -> Process:
+    """The calling process."""
+    found = process(os.getpid())
+    if found is None:
+        message = "this process cannot be seen in the process table"
+        raise OSError(message)
+    return found
+
+
 def processes() -> dict[int, Process]:
     """Every process on the machine that this user may see, by pid."""
     return {pid: each for pid in psutil.pids() if (each := process(pid))}

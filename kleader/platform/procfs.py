@@ -32,6 +32,19 @@ def process(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), int(fields[2]), fields[0].decode(), int(fields[17]), int(fields[19]))
 
 
+def myself() -> Process:
+    """The calling process. OSError, with the mend, where /proc is another PID namespace's: no tree is seen in it."""
+    try:
+        shown = os.readlink("/proc/self")
+    except OSError:
+        shown = ""
+    found = process(os.getpid()) if shown == str(os.getpid()) else None
+    if found is None:
+        message = "/proc does not show this PID namespace: mount it (unshare --mount-proc, mount -t proc proc /proc)"
+        raise OSError(errno.EINVAL, message)
+    return found
+
+
 def processes() -> dict[int, Process]:
     """Every process on the machine that /proc shows, by pid. Not one moment: what forks meanwhile may be missing."""
     found = {}

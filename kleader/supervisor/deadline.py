@@ -26,10 +26,9 @@ class Deadline:
         self.stop_at, self.kill_at = stop_at, kill_at
         self._arm(max(kill_at, now) + self.margin)
 
-    def extend(self, stop_at: float, kill_at: float) -> None:
+    def extend(self, stop_at: float, kill_at: float, now: float) -> None:
         """The term was renewed: deadlines only ever move forward."""
-        self.stop_at, self.kill_at = max(stop_at, self.stop_at), max(kill_at, self.kill_at)
-        self._arm(self.kill_at + self.margin)
+        self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at), now)
 
     def passed(self, now: float) -> str:
         """What has passed, in words; empty while there is time."""

@@ -52,7 +52,15 @@ class Supervisor:
     # --- the loop
 
     def run(self) -> int:
-        """Everything; returns the exit status."""
+        """Everything; returns the exit status. Whatever is raised, nothing of the command is left."""
+        try:
+            return self._run()
+        except BaseException:
+            self._kill_main()
+            self._sweep.blindly()
+            raise
+
+    def _run(self) -> int:
         platform.adopt_orphans()
         if platform.MISSING:
             self._log.warning(platform.MISSING)
@@ -127,15 +135,15 @@ class Supervisor:
             if self._state is State.WAITING:
                 self._on_lead(message, now)
         elif isinstance(message, m.Extend):
-            self._on_extend(message)
+            self._on_extend(message, now)
         elif isinstance(message, m.Lost):
             if self._state in {State.LEADING, State.STOPPING, State.SWEEPING}:
                 self._lose(message.reason, now, kill=message.kill_now)
         elif isinstance(message, m.Observe):
             self._log.info(f"the leader is {message.leader[:256]}", leader=message.leader[:256])
         elif isinstance(message, m.Failed):
+            self._log.error(message.reason, status=message.status)
             if self._state is State.WAITING:
-                self._log.error(message.reason, status=message.status)
                 self._end(message.status, now)
         elif isinstance(message, m.Released):
             self._on_released(message)
@@ -152,9 +160,11 @@ class Supervisor:
         self._log.info(f"became leader: {what}", token=lead.token, transitions=lead.transitions)
         self._term.start_at = now
 
-    def _on_extend(self, extend: m.Extend) -> None:
-        if self._state is not State.WAITING and not self._term.lost:
-            self._deadline.extend(extend.stop_at, extend.kill_at)
+    def _on_extend(self, extend: m.Extend, now: float) -> None:
+        if self._state is State.WAITING and self._elector:  # its Lead was lost: another will say it
+            self._elector.replace()
+        elif not self._term.lost:
+            self._deadline.extend(extend.stop_at, extend.kill_at, now)
             self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
 
     def _on_released(self, message: m.Released) -> None:
@@ -167,6 +177,8 @@ class Supervisor:
     # --- signals
 
     def _on_signal(self, number: int, now: float, *, terminal: bool) -> None:
+        if self._state is State.ENDED:
+            return
         if self._state is State.WAITING:
             if number == signal.SIGTSTP and self._elector:
                 self._suspend = True
@@ -226,6 +238,8 @@ class Supervisor:
                 self._command.suspended(status)
             return
         self._command.ended(main, status, now)
+        if self._state is State.ENDED:
+            return
         if main.late:
             self._lose("the deadline passed before the command could start", now, kill=True)
             return
@@ -259,15 +273,14 @@ class Supervisor:
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
         """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""
         term = self._term
-        if first := not term.lost:
-            term.lost = True
-            self._log.error(f"lost the lock: {reason}")
-            self._status = self._status if term.quit else self._plan.loss_exit_code
-        if self._state is State.SWEEPING:
-            return
-        if kill or not self._command.runs:
+        first, term.lost = not term.lost, True
+        if first and not term.quit:
+            self._status = self._plan.loss_exit_code
+        if self._state is not State.SWEEPING and (kill or not self._command.runs):
             self._begin_sweep(now)
-        elif first:
+        if first:  # after the kill: a log on a disk that hangs must not delay it
+            self._log.error(f"lost the lock: {reason}")
+        if first and self._state is not State.SWEEPING:
             by = min(term.stop_by, now + self._plan.grace, self._deadline.kill_at)
             if self._state is State.LEADING:
                 self._stop(self._plan.stop_signal or signal.SIGTERM, now, by, send=True)
@@ -291,7 +304,13 @@ class Supervisor:
         self._term.start_at = self._term.stop_by = math.inf
         self._command.draining = False
         self._to(State.SWEEPING)
+        self._kill_main()
         self._sweep.begin(now)
+
+    def _kill_main(self) -> None:
+        """The one process that can be killed without looking for it, which takes descriptors that may be short."""
+        if self._command.main:
+            self._command.main.send(signal.SIGKILL)
 
     def _swept(self, now: float) -> None:
         """Nothing of the term is alive."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 
 from kleader import platform
+from kleader.supervisor.child import reap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 TELL_EVERY = 10.0  # seconds
 _SOON, _LATER = 0.004, 0.05  # pauses between two rounds
+_MOST = 1000  # reaped at once
 
 
 class Tree:
@@ -33,14 +36,17 @@ class Tree:
         return list(platform.below(os.getpid(), self.spared))
 
     def signal(self, *numbers: int, group: int = 0) -> None:
-        """Signal all of the tree, or those of it that are in this process group."""
-        for each in self.members():
-            if group in {0, each.group}:
-                for number in numbers:
-                    try:
-                        platform.kill(each, number)
-                    except PermissionError:
-                        continue
+        """Signal all of the tree, or those of it that are in this process group. Who cannot be reached is left out."""
+        try:
+            for each in platform.below(os.getpid(), self.spared):
+                if group in {0, each.group}:
+                    for number in numbers:
+                        try:
+                            platform.kill(each, number)
+                        except PermissionError:
+                            continue
+        except OSError:  # too many open files on this machine: what is not asked to stop is killed later
+            return
 
 
 class Sweep:
@@ -74,9 +80,17 @@ class Sweep:
                 self._tell(refused)
         return False
 
+    def blindly(self) -> None:
+        """The supervisor cannot go on: kill without pause until nothing is left, or its own deadline ends it."""
+        while not self._tree.empty():
+            self._round()
+            time.sleep(_SOON)
+            reap(_MOST)
+
     def _round(self) -> list[Process]:
         """SIGKILL for each, once. Who forked meanwhile is met next time. Those that this user may not kill."""
         refused = []
+        self._deadline.awake(platform.clock())
         try:
             for each in platform.below(os.getpid(), self._tree.spared):
                 self._deadline.awake(platform.clock())
@@ -90,6 +104,9 @@ class Sweep:
         return refused
 
     def _tell(self, refused: list[Process]) -> None:
-        who = ", ".join(str(each.pid) for each in (refused or self._tree.members())[:20])
+        try:
+            who = " ".join(str(each.pid) for each in (refused or self._tree.members())[:20])
+        except OSError:
+            who = "that cannot be listed"
         why = "may not be killed by this user" if refused else "do not die"
         self._log.error(f"processes {who} {why}: the lock is not released while they live")

@@ -135,7 +135,7 @@ class GivenPlane(Plane):
 
     def start(self) -> None:
         """Read the kubeconfig and make sure that the cluster answers."""
-        import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only here; both come with kleader itself
+        import yaml  # noqa: PLC0415 - only here; both come with kleader itself
         from kubernetes import client, config  # noqa: PLC0415
 
         self.dir = Path(tempfile.mkdtemp(prefix="kleader-plane-"))
