@@ -14,8 +14,8 @@ from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
 SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
-CROWD = 3  # races lost in a row that tell a crowd from a few rivals
-SPREAD, MOST_SPREAD = 1.0, 2.0  # seconds over which a crowd spreads
+CROWD = 4  # races lost in a row that tell a crowd from a few rivals
+SPREAD = 1.0  # seconds over which a crowd spreads
 
 
 def proceed(turn: Turn) -> None:
@@ -53,11 +53,12 @@ def _observe(turn: Turn, seen: Observed | None) -> None:
 def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at, s.turn_at = seen, turn.now.boot, _turn_at(turn, seen)
-    s.gone_wait = max(seen.record.duration, s.me.timing.lease_duration)
     if s.mine(seen):
         return
-    s.stumbles, s.doubt = 0, False
+    s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
     if holder:
+        s.stumbles = 0
+        s.losses += s.known and holder != s.leader
         turn.observe_leader(holder)
     if s.me.live and holder and before and before.record.holder:
         s.verdict = e.GiveUp(f"held by {holder[:256]}, which is alive: it was seen to renew", NOT_ACQUIRED)
@@ -65,10 +66,7 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
 
 
 def _vanished(turn: Turn) -> None:
-    """Gone is not free: its holder may still run, and creates it anew. Only who never saw it creates at once.
-
-    One wait is good for one try: after a failed one it may have been there, and have been deleted again.
-    """
+    """Gone is not free: its holder may still run, and creates it anew. Only who never saw it creates at once."""
     s, now = turn.s, turn.now
     if s.known and s.seen is None and not s.spent:
         return  # as before: the wait goes on
@@ -85,19 +83,30 @@ def _turn_at(turn: Turn, seen: Observed) -> float:
     if seen.fault:
         turn.do(e.Report(f"{seen.fault}: the lock counts as held"))
         return inf
-    if turn.s.mine(seen):  # by a write whose answer never came, or a predecessor's
-        return now.boot
+    if turn.s.mine(seen):
+        return now.boot + _claim(turn, record)
     return now.boot + (record.duration if record.holder else 0) + now.luck * _spread(turn)
+
+
+def _claim(turn: Turn, record: Record) -> float:
+    """How long a lock that was found to be one's own stays a claim only, before a fresh write may make it a term.
+
+    An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone has
+    no transitions, does not: the lock may have been there meanwhile, and its holder not have noticed the deletion yet.
+    """
+    wait = 0.0 if record.transitions else turn.s.gone_wait
+    if wait:
+        turn.do(e.Report(f"created the lock anew; whoever held it before may still run: waiting {text(wait)}"))
+    return wait
 
 
 def _spread(turn: Turn) -> float:
     """Seconds over which to spread one's tries among rivals: none until races are lost in a row, as in a crowd.
 
-    A race won ends it, so that among a few there is always one that does not wait. In a crowd of a hundred the first to
-    try does so after about 10 ms, and only who tries before the news of it arrives loses.
+    A race won ends it, so that among a few there is nearly always one that does not wait. In a crowd of a hundred the
+    first to try does so after about 10 ms, and only who tries before the news of it arrives loses a request.
     """
-    excess = turn.s.losses - CROWD
-    return 0.0 if excess < 0 else min(MOST_SPREAD, SPREAD * 2**excess)
+    return 0.0 if turn.s.losses < CROWD else SPREAD
 
 
 # --- 4. update exactly what was seen, or create what was seen to be missing
@@ -113,13 +122,14 @@ def _take(turn: Turn) -> None:
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
 
 
-def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
-    """The lock is ours. If that may have changed since, or it is late, a fresh write must show it first."""
+def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
+    """The lock is ours. If that may have changed since, or it is late, or a claim, a fresh write must show it first."""
     s = turn.s
     overtaken = s.news and not (s.seen and s.mine(s.seen))
-    if overtaken or turn.now.boot >= s.me.timing.stop_at(s.sent_at):
+    claim = write.base is None and s.gone_wait
+    if overtaken or claim or turn.now.boot >= s.me.timing.stop_at(s.sent_at):
         _observe(turn, seen)
-        s.read_at = turn.now.boot + turn.poll_period()
+        s.read_at = s.read_at if s.watching else turn.now.boot + turn.poll_period()
         return
     turn.unwatch()
     s.phase, s.losses, s.doubt = Phase.LEADING, 0, False
@@ -135,15 +145,13 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     if isinstance(request, e.Get):
         return
     if failure.kind is Kind.CONFLICT:
-        s.losses += 1
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
         s.spent = not s.news
         if s.spent:  # the watch is about to tell; read only if it does not
             s.read_at = now + s.me.timing.retry_period if s.watching else now
     elif failure.kind in (Kind.UNREACHABLE, Kind.MISSING):
         s.doubt = s.doubt or failure.kind is Kind.UNREACHABLE
-        s.spent = not s.news
-        s.read_at = now if s.spent else s.read_at
+        s.read_at = s.read_at if s.news else now
 
 
 # --- looking on

@@ -10,7 +10,8 @@ Where this departs from client-go, on purpose:
 - "Mine" means identity and incarnation. The same identity under another incarnation is somebody else.
 - A write counts only if its answer shows the very write. An acquiring write whose answer never came is followed by a
   fresh one before anything is started.
-- An object that was seen and then vanished is not free: a whole lease duration is waited out.
+- An object that was seen and then vanished is not free: a lease duration is waited out before it is created anew, and
+  another one after that, because a creation has no version to prove that nobody did so before.
 - A leader that sees another holder has lost at once, without grace.
 """
 

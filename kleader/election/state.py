@@ -47,10 +47,10 @@ class State:
     known: bool = False  # it has been read
     seen: Observed | None = None  # as last seen; None: not known, or known to be missing
     seen_at: float = 0.0  # when its record last changed
-    spent: bool = False  # a failed write left in doubt what was seen: read before the next one
-    gone_wait: float = 0.0  # how long a missing lock is waited for before it is created
+    spent: bool = False  # a conflict showed that what was seen is outdated
+    gone_wait: float = 0.0  # how long a lock that was seen, and then is missing, is waited for; 0: it was never seen
     leader: str = ""  # whom Observe last told of
-    losses: int = 0  # races lost since one was won
+    losses: int = 0  # handovers to others since one to oneself
 
     # when to do what
     read_at: float = 0.0  # read the lock, if no watch event comes first

@@ -27,8 +27,8 @@ REFUSALS = {"500": Kind.UNREACHABLE, "429": Kind.THROTTLED, "403": Kind.DENIED, 
 FATES = (
     "lost",  # on its way
     "late",  # and then acted on, maybe when nobody waits for it any more
-    "slow",  # to answer
-    "answer lost",
+    *("slow",) * 3,  # to answer
+    *("answer lost",) * 2,
     "answered twice",
     "sent twice",  # by a proxy
     "error after",  # it was acted on
@@ -85,7 +85,7 @@ class Machine:
 
     @property
     def boot(self) -> float:
-        """This machine's own clock."""
+        """Seconds on its own clock."""
         return self.offset + self.rate * self.world.now
 
     def after(self, seconds: float, what: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ class Machine:
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
             self._perform(action)
-        if self.state and self.state.wake_at < inf:
+        if life == self.life and self.state.wake_at < inf:
             self.after(max(1e-6, self.state.wake_at - self.boot), partial(self._wake, life, self.state.wake_at))
 
     def _at_whole_seconds(self, seen: Observed | None) -> Observed | None:
@@ -173,43 +173,46 @@ class Machine:
 
     def _call(self, request: e.Get | e.Write) -> None:
         self.asked.append(self.world.now)
-        rng, life = self.rng, self.life
-        fate = rng.choice(FATES) if rng.random() < self.road.fault else ""
-        if self.road.cut or self.world.down:
-            fate = "lost"
-        up, down = (rng.uniform(0, self.road.latency) for _ in range(2))
+        fate = self.rng.choice(FATES) if self.rng.random() < self.road.fault else ""
+        up, down = (self.rng.uniform(0, self.road.latency) for _ in range(2))
         if fate == "late":
-            up = rng.uniform(0, 20)
+            up = self.rng.uniform(0, 20)
         elif fate == "slow":
-            down = rng.uniform(0, request.timeout)
+            down = self.rng.uniform(0, request.timeout)
+        answer = partial(self._answer, self.life)
+        if not self.road.cut:
+            self.world.after(up, partial(self._serve, request, fate, down, answer))
+        timeout = e.Failed(request, Failure(Kind.UNREACHABLE, "timeout"))
+        self.after(request.timeout, partial(answer, timeout))
 
-        def answer(event: e.Event) -> None:
-            if life == self.life:
-                self.tell(event)
+    def _answer(self, life: int, event: e.Event) -> None:
+        if life == self.life:
+            self.tell(event)
 
-        def serve() -> None:
-            if fate == "lost" or self.world.down:
-                return
-            if fate in REFUSALS:
-                event: e.Event = e.Failed(request, Failure(REFUSALS[fate], fate, rng.uniform(0, 30)))
-            elif fate == "lie" and isinstance(request, e.Write) and self.world.server.stored:
-                event = e.Wrote(request, self.world.server.stored.observed())
-            else:
-                event = self.world.server.answer(request)
-                if fate == "sent twice":
-                    event = self.world.server.answer(request)
-                elif fate == "answer lost":
-                    return
-                elif fate == "error after":
-                    event = e.Failed(request, Failure(Kind.UNREACHABLE, "500"))
-                elif fate == "no-op" and isinstance(event, e.Wrote) and event.request.base:
-                    event = replace(event, seen=replace(event.seen, version=event.request.base.version))
+    def _serve(self, request: e.Get | e.Write, fate: str, down: float, answer: Callable[[e.Event], None]) -> None:
+        """What the server makes of a request, and its answer, which may be a lie."""
+        server, event = self.world.server, self._fateful(request, fate)
+        if event is None and fate != "lost" and not self.world.down:
+            event = server.answer(request)
+            if fate == "sent twice":
+                event = server.answer(request)
+            elif fate == "error after":
+                event = e.Failed(request, Failure(Kind.UNREACHABLE, "500"))
+            elif fate == "no-op" and isinstance(event, e.Wrote) and event.request.base:
+                event = replace(event, seen=replace(event.seen, version=event.request.base.version))
+        if event and fate != "answer lost" and not self.world.down:
             self.world.after(down, partial(answer, event))
             if fate == "answered twice":
-                self.world.after(down + rng.uniform(0, 5), partial(answer, event))
+                self.world.after(down + self.rng.uniform(0, 5), partial(answer, event))
 
-        self.world.after(up, serve)
-        self.after(request.timeout, partial(answer, e.Failed(request, Failure(Kind.UNREACHABLE, "timeout"))))
+    def _fateful(self, request: e.Get | e.Write, fate: str) -> e.Event | None:
+        """The answer to a request that is not acted on."""
+        stored = self.world.server.stored
+        if fate in REFUSALS:
+            return e.Failed(request, Failure(REFUSALS[fate], fate, self.rng.uniform(0, 30)))
+        if fate == "lie" and isinstance(request, e.Write) and stored:
+            return e.Wrote(request, stored.observed())
+        return None
 
     def _watch(self, version: str) -> None:
         self.watch += 1
@@ -224,9 +227,11 @@ class Machine:
             if watch != self.watch:
                 self.world.server.listeners.remove(hear)
                 return
-            if self.rng.random() < self.road.watch_fault:
+            if self.road.cut and not self.deaf:
+                self._deafen(tell)
+            elif self.rng.random() < self.road.watch_fault:
                 self._trouble_watch(tell)
-            elif not self.deaf and not self.road.cut:
+            elif not self.deaf:
                 latest[0] = max(latest[0], self.world.now + self.rng.uniform(0, self.road.latency))  # in order
                 self.world.at(latest[0], partial(tell, e.Saw(seen)))
 
@@ -241,8 +246,7 @@ class Machine:
         rng = self.rng
         match rng.choice(("deaf", "ended", "late", "stale", "dropped")):
             case "deaf":
-                self.deaf = True
-                self.world.after(rng.uniform(10, 60), partial(tell, e.WatchEnded("silent")))
+                self._deafen(tell)
             case "ended":
                 self.world.after(0, partial(tell, e.WatchEnded("reset")))
             case "late":
@@ -250,6 +254,11 @@ class Machine:
                     self.world.after(rng.uniform(0, 20), partial(tell, e.Saw(self.world.server.stored.observed())))
             case "stale":
                 self.world.after(0, partial(tell, e.Saw(rng.choice(self.world.server.history[-8:])[1])))
+
+    def _deafen(self, tell: Callable[[e.Event], None]) -> None:
+        """A watch that is told nothing more; the loop notices by its silence."""
+        self.deaf = True
+        self.world.after(self.rng.uniform(10, 60), partial(tell, e.WatchEnded("silent")))
 
     # --- the supervisor
 

@@ -1,4 +1,4 @@
-"""A model of the API server: one Lease, its resourceVersion and uid, conflicts, no-op updates, and a watch's history."""
+"""A model of the API server: one Lease, its uid and resourceVersion, conflicts, no-op updates, a watch's history."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
-from kleader.election.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kleader.election.record import Record
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ class Server:
 
     def answer(self, request: e.Get | e.Write) -> e.Got | e.Wrote | e.Failed:
         """What a request comes to."""
+        old = self.stored
         if isinstance(request, e.Get):
-            return e.Got(request, self.stored and self.stored.observed())
-        old, base = self.stored, request.base and request.base.base
+            return e.Got(request, old.observed() if old else None)
+        base: Stored | None = request.base.base if request.base else None
         if base is None and old is None:
             return e.Wrote(request, self._commit(Stored(self.revision, 0, request.record, request.incarnation)))
         if base is None or old is None or (base.uid, base.version) != (old.uid, old.version):
@@ -57,7 +59,9 @@ class Server:
 
     def delete(self) -> None:
         """Somebody's hand again."""
-        self._commit(None)
+        self.revision += 1
+        self.stored = None
+        self._tell(None)
 
     def since(self, version: str) -> list[Observed | None]:
         """What a watch from this version begins with; without one: the object as it is."""
@@ -65,11 +69,14 @@ class Server:
             return [self.stored.observed()] if self.stored else []
         return [seen for revision, seen in self.history if revision > int(version)]
 
-    def _commit(self, stored: Stored | None) -> Observed:
+    def _commit(self, stored: Stored) -> Observed:
         self.revision += 1
-        self.stored = stored and replace(stored, version=self.revision)
-        seen = self.stored and self.stored.observed()
+        self.stored = replace(stored, version=self.revision)
+        seen = self.stored.observed()
+        self._tell(seen)
+        return seen
+
+    def _tell(self, seen: Observed | None) -> None:
         self.history.append((self.revision, seen))
         for listener in list(self.listeners):
             listener(seen)
-        return seen or Observed(Record())

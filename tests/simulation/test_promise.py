@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.world import World
+from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
@@ -24,18 +24,18 @@ SEED = int(os.environ.get("KLEADER_SIMULATION_SEED", "1"))
 def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothing_hinders(trials: Trials) -> None:
     starts = 0
     for seed in range(SEED, SEED + SCHEDULES):
-        world = World(seed)
+        world = Schedule(seed)
         try:
             world.play()
         except AssertionError as error:
             pytest.fail(f"{world.story}\nseed {seed}: {error}", pytrace=False)
-        starts += world.starts
+        starts += len(world.starts)
     trials.count(SCHEDULES, "simulated schedules")
     trials.count(starts, "simulated starts")
 
 
 def test_a_seed_replays_its_schedule_exactly() -> None:
-    first, second = World(SEED), World(SEED)
+    first, second = Schedule(SEED), Schedule(SEED)
     first.play()
     second.play()
     assert first.story == second.story

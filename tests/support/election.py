@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kleader.election import elector
 from kleader.election import events as e
@@ -11,9 +11,6 @@ from kleader.election.events import Failure, Instant, Kind, Observed
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Candidate, Phase, State
 from kleader.election.timing import choose
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ME, TERM = "me", "term-1"
 TIMING = choose(15, 10, 2)
@@ -83,6 +80,13 @@ class Story:
         self.now, self.actions = end, asked
         return self
 
+    def idles(self, seconds: float) -> Story:
+        """It makes no request for so long, and has made none since the last event."""
+        assert not self.requests
+        self.waits(seconds)
+        assert not self.requests, f"asked for {self.requests}"
+        return self
+
     def reads(self, seen: Observed | None) -> Story:
         """The Get under way is answered."""
         return self.tell(e.Got(self.pending(e.Get), seen))
@@ -145,12 +149,8 @@ class Story:
 
     def _step(self, event: e.Event) -> tuple[e.Action, ...]:
         before = replace(self.state)
-        state, actions = step(self.state, event, Instant(self.now, self.wall, self.luck))
+        state, actions = elector.step(self.state, event, Instant(self.now, self.wall, self.luck))
         assert self.state == before, "a step changed the state that it was given"
         assert state.wake_at > self.now, f"spins: {state}"
         self.state = state
         return actions
-
-
-#: What is under test; the list of guards replaces it by one that lacks a guard.
-step: Callable[[State, e.Event, Instant], tuple[State, tuple[e.Action, ...]]] = elector.step

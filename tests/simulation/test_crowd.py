@@ -1,0 +1,78 @@
+"""Handovers in a healthy world: a few candidates do not wait for each other, a crowd does not stampede."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.election.state import Candidate
+from kleader.election.timing import choose
+from tests.simulation.machine import Road
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.conftest import Trials
+
+TIMING = choose(15, 10, 2)
+HANDOVERS = 12
+
+
+class Fleet(World):
+    """Candidates that nothing befalls but handovers. ``latency`` is the most in one direction, in seconds."""
+
+    def __init__(self, seed: int, size: int, latency: float) -> None:
+        super().__init__(seed)
+        self.populate(Candidate(f"c{number}", TIMING, TIMING.request_timeout) for number in range(size))
+        together = self.rng.random() < 0.5
+        for machine in self.machines:
+            machine.road, machine.rate = Road(latency=latency), self.rng.uniform(0.9999, 1.0001)
+            self.after(0 if together else self.rng.uniform(0, 5), machine.start)
+        self.run(30)
+
+    def hand_over(self, *, crash: bool) -> tuple[float, int]:
+        """Seconds from when the lock may be taken to the next start; and how many requests others made meanwhile."""
+        old, begun, starts = self.running, self.now, len(self.starts)
+        assert old
+        if crash:
+            old.crash()
+            free_at = self._expiry()
+        else:
+            old.stop(0)
+            free_at = begun
+        while len(self.starts) == starts:
+            self.run(self.now + 0.5)
+        self.run(self.now + 3)
+        others = [machine for machine in self.machines if machine not in (old, self.running)]
+        lost = sum(1 for machine in others for when in machine.asked if when >= free_at)
+        self.run(self.now + 21)  # the old one comes back
+        return self.starts[-1] - free_at, lost
+
+    def _expiry(self) -> float:
+        turns = [(each.state.turn_at - each.boot) / each.rate for each in self.machines if each.state]
+        return self.now + min(turns)
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["planned", "crash"])
+def test_three_candidates_hand_over_as_fast_as_the_road_allows(trials: Trials, crash: bool) -> None:  # noqa: FBT001
+    for seed in range(20):
+        fleet = Fleet(seed, 3, latency=0.01)
+        for number in range(HANDOVERS):
+            late, _ = fleet.hand_over(crash=crash)
+            assert late <= 4 * 0.01, f"seed {seed}, handover {number}"
+    trials.count(20 * HANDOVERS, "simulated handovers among three")
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["planned", "crash"])
+@pytest.mark.parametrize("latency", [0.005, 0.03])
+def test_from_the_fifth_handover_on_at_most_ten_of_a_hundred_try_and_lose(
+    trials: Trials,
+    latency: float,
+    crash: bool,  # noqa: FBT001
+) -> None:
+    for seed in range(2):
+        fleet = Fleet(seed, 100, latency)
+        handovers = [fleet.hand_over(crash=crash) for _ in range(HANDOVERS)]
+        assert max(lost for _, lost in handovers[4:]) <= 10
+        assert max(late for late, _ in handovers[4:]) <= 0.25
+    trials.count(2 * HANDOVERS, "simulated handovers among a hundred")

@@ -1,0 +1,137 @@
+"""The guards that live in the step function, each of which can be taken away: a test must fail without it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kleader.election import acquire, elector, release, renew
+from kleader.election.events import Kind, Observed
+from kleader.election.state import State
+from kleader.election.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+
+@contextmanager
+def rewritten(module: ModuleType, old: str, new: str) -> Iterator[None]:
+    """The module as if its source had said ``new`` where it says ``old``."""
+    assert module.__file__
+    source, saved = Path(module.__file__).read_text(), dict(vars(module))
+    assert source.count(old) == 1, f"{module.__name__} does not say {old!r} just once: keep this list up to date"
+    exec(compile(source.replace(old, new), module.__file__, "exec"), vars(module))  # noqa: S102 - a mutant
+    try:
+        yield
+    finally:
+        vars(module).update(saved)
+
+
+@contextmanager
+def replaced(targets: tuple[Any, ...], name: str, value: object) -> Iterator[None]:
+    """Something else under a name."""
+    saved = [getattr(target, name) for target in targets]
+    for target in targets:
+        setattr(target, name, value)
+    try:
+        yield
+    finally:
+        for target, was in zip(targets, saved, strict=True):
+            setattr(target, name, was)
+
+
+_PAUSE = Turn.pause
+
+#: What is taken away → how.
+GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "a term counts from before its request": lambda: rewritten(
+        renew, "s.t0, s.call_at, s.stumbles = s.sent_at,", "s.t0, s.call_at, s.stumbles = turn.now.boot,"
+    ),
+    "another's record counts from after its answer": lambda: rewritten(
+        acquire, "return now.boot + (record.duration", "return turn.s.sent_at + (record.duration"
+    ),
+    "a holder's own duration is waited out": lambda: rewritten(
+        acquire, "(record.duration if record.holder else 0)", "(min(5, record.duration) if record.holder else 0)"
+    ),
+    "a write counts only with a new version": lambda: rewritten(
+        elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"
+    ),
+    "a write counts only if its answer shows it": lambda: rewritten(
+        elector, "return shown and moved and", "return moved and"
+    ),
+    "an answer belongs to its request": lambda: rewritten(elector, " or s.pending.serial != event.request.serial", ""),
+    "a renewTime is a second after the last": lambda: replaced(
+        (acquire, renew, release), "fresh_time", lambda _previous, wall: wall
+    ),
+    "a lost answer is followed by a fresh write": lambda: rewritten(
+        acquire,
+        "    if not s.news:\n        _observe(turn, seen)\n",
+        "    if seen and s.mine(seen):\n"
+        "        return wrote(turn, e.Write(0, 0, seen, seen.record, s.incarnation), seen)\n"
+        "    if not s.news:\n        _observe(turn, seen)\n",
+    ),
+    "a late answer starts nothing": lambda: rewritten(
+        acquire, " or turn.now.boot >= s.me.timing.stop_at(s.sent_at)", ""
+    ),
+    "an overtaken answer starts nothing": lambda: rewritten(acquire, "if overtaken or ", "if "),
+    "mine means the incarnation too": lambda: replaced(
+        (State,), "mine", lambda state, seen: seen.record.holder == state.me.identity
+    ),
+    "gone is not free": lambda: rewritten(acquire, "now.boot + s.gone_wait +", "now.boot +"),
+    "a lock created anew is a claim at first": lambda: rewritten(
+        acquire, "if overtaken or claim or ", "if overtaken or "
+    ),
+    "a lock found created anew is a claim at first": lambda: rewritten(
+        acquire, "wait = 0.0 if record.transitions else turn.s.gone_wait", "wait = 0.0"
+    ),
+    "gone is not free to a new candidacy": lambda: rewritten(
+        elector, "gone_wait=max(s.gone_wait, s.me.timing.lease_duration),", ""
+    ),
+    "gone is not free to who lost a race": lambda: rewritten(
+        acquire, "s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)", "pass"
+    ),
+    "the leader recreates what was deleted": lambda: rewritten(renew, "_write(turn, None)", "pass"),
+    "a label does not start the wait anew": lambda: replaced((Observed,), "same_record", lambda one, two: one == two),
+    "a change starts the wait anew": lambda: replaced(
+        (Observed,), "same_record", lambda one, two: one.record.holder == two.record.holder
+    ),
+    "a malformed record is held": lambda: rewritten(
+        acquire, "    if seen.fault:\n        turn.do", "    if False:\n        turn.do"
+    ),
+    "who leads gives up at stop_at": lambda: rewritten(renew, "if now >= s.stop_at:", "if now >= s.stop_at + 2:"),
+    "no grace when somebody else leads": lambda: rewritten(
+        renew, '{_whom(seen, s.me.identity)}", kill_now=True)', '{_whom(seen, s.me.identity)}", kill_now=False)'
+    ),
+    "who leads looks whose the lock is": lambda: rewritten(renew, "elif not s.mine(seen):", "elif False:"),
+    "who leads knows its own writes": lambda: rewritten(
+        renew, "elif s.sent is not None and seen.record.renewed not in s.sent:", "elif False:"
+    ),
+    "only one's own is released": lambda: rewritten(release, "elif s.mine(seen):", "elif True:"),
+    "what was lost is not released": lambda: rewritten(
+        release,
+        "elif leading or (s.phase is Phase.FOLLOWING",
+        "elif leading or s.phase is Phase.LOST or (s.phase is Phase.FOLLOWING",
+    ),
+    "what may be one's own is released": lambda: rewritten(
+        release, "maybe_ours = s.doubt or", "maybe_ours = False and"
+    ),
+    "a release has its time": lambda: rewritten(
+        release, "s.release_by = min(now + patience, s.kill_at if leading else inf)", "s.release_by = inf"
+    ),
+    "a request ends with the renew deadline": lambda: rewritten(
+        renew, "timeout = min(s.me.request_timeout, s.stop_at - turn.now.boot)", "timeout = s.me.request_timeout"
+    ),
+    "a failure is followed by a pause": lambda: replaced((Turn,), "pause", lambda _turn, _failure: None),
+    "a throttling is honoured": lambda: replaced(
+        (Turn,), "pause", lambda turn, failure: _PAUSE(turn, failure._replace(kind=Kind.CONFLICT))
+    ),
+    "a silent watch is looked after": lambda: rewritten(acquire, "SILENCE = 300.0", "SILENCE = inf"),
+    "a short-lived watch means polling": lambda: rewritten(
+        acquire, "now < s.watched_at + s.me.timing.retry_period", "False"
+    ),
+    "a crowd spreads": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 1000"),
+    "a few do not wait for each other": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 0"),
+}

@@ -1,0 +1,103 @@
+"""Giving up: --wait, --no-wait and --wait live."""
+
+from __future__ import annotations
+
+from kleader.election import events as e
+from kleader.election.events import Kind, Observed
+from kleader.election.record import SECOND, Record
+from kleader.election.state import Phase
+from tests.support.election import START, WALL, Story
+
+
+def test_a_wait_that_is_over_tells_the_holder_its_age_and_the_wait_that_would_have_done() -> None:
+    story = Story(wait_until=START + 8)
+    story.follows(story.lock("other", renewed=WALL - 3 * SECOND))
+    gave_up = story.waits(8).asked(e.GiveUp)
+    assert gave_up.status == 124
+    assert gave_up.reason == (
+        "held by other, last renewed 11s ago by its own clock, watched unchanged for 8s;"
+        " a wait of more than 15s takes it from a dead holder"
+    )
+    assert story.state.phase is Phase.OVER
+
+
+def test_a_wait_is_over_in_time_though_a_read_is_unanswered() -> None:
+    story = Story(wait_until=START + 3).wakes().waits(3)
+    assert story.asked(e.GiveUp) == e.GiveUp("the API server has not answered in time", 125)
+
+
+def test_a_wait_ends_with_125_when_the_lock_cannot_be_read() -> None:
+    story = Story(wait_until=START + 3).wakes().fails(Kind.DENIED).waits(3)
+    assert story.asked(e.GiveUp) == e.GiveUp("it was denied", 125)
+
+
+def test_a_write_under_way_when_the_wait_ends_may_still_acquire() -> None:
+    story = Story(wait_until=START + 1).wakes().reads(None)
+    assert story.waits(2).actions == []
+    story.writes().asked(e.Lead)
+
+
+def test_who_gives_up_with_an_acquiring_write_unanswered_first_releases_what_may_be_its_own() -> None:
+    story = Story(wait_until=START + 5)
+    story.wakes().reads(story.lock(""))
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE, after=5)
+    assert not story.all(e.GiveUp)
+    story.asked(e.Get)
+    write = story.reads(landed).asked(e.Write)
+    assert (write.base, write.record.holder) == (landed, "")
+    assert story.writes().asked(e.GiveUp).status == 125
+
+
+def test_who_gives_up_in_doubt_tries_no_longer_than_one_request_may_take() -> None:
+    story = Story(wait_until=START + 1).wakes().reads(None)
+    story.fails(Kind.UNREACHABLE, after=2)
+    assert story.asked(e.Get).timeout == 5
+    story.fails(Kind.UNREACHABLE, after=5)
+    story.asked(e.GiveUp)
+
+
+def test_one_try_gives_up_on_a_held_lock_at_once() -> None:
+    story = Story(one_try=True)
+    story.wakes().reads(story.lock("other"))
+    assert story.asked(e.GiveUp).status == 124
+    assert story.requests == []
+    assert not story.all(e.Watch)
+
+
+def test_one_try_takes_a_free_lock() -> None:
+    story = Story(one_try=True)
+    story.wakes().reads(story.lock("")).writes().asked(e.Lead)
+
+
+def test_one_try_that_loses_its_race_gives_up() -> None:
+    story = Story(one_try=True).wakes().reads(None).fails(Kind.CONFLICT)
+    assert story.asked(e.GiveUp) == e.GiveUp("the lock could not be taken in time", 124)
+
+
+def test_one_try_that_cannot_read_gives_up_with_125() -> None:
+    assert Story(one_try=True).wakes().fails(Kind.UNREACHABLE).asked(e.GiveUp).status == 125
+
+
+def test_one_try_counts_a_malformed_record_as_held() -> None:
+    broken = Observed(Record(), "", "7", "spec.holderIdentity is not a string")
+    gave_up = Story(one_try=True).wakes().reads(broken).asked(e.GiveUp)
+    assert gave_up == e.GiveUp("the lock counts as held: spec.holderIdentity is not a string", 124)
+
+
+def test_wait_live_gives_up_on_the_first_renewal_seen() -> None:
+    story = Story(live=True).follows()
+    gave_up = story.sees(story.lock("other", renewed=WALL + 2 * SECOND)).asked(e.GiveUp)
+    assert gave_up == e.GiveUp("held by other, which is alive: it was seen to renew", 124)
+
+
+def test_wait_live_does_not_take_a_label_for_a_renewal() -> None:
+    story = Story(live=True)
+    held = story.lock("other")
+    assert not story.follows(held).sees(story.relabelled(held)).all(e.GiveUp)
+
+
+def test_wait_live_takes_a_dead_holders_lock_at_expiry_and_a_freed_one_at_once() -> None:
+    Story(live=True).follows().waits(15).asked(e.Write)
+    story = Story(live=True).follows()
+    story.sees(story.lock("")).asked(e.Write)

@@ -1,0 +1,123 @@
+"""A lock that was seen and then vanished is not free; nor is what a last candidacy left behind."""
+
+from __future__ import annotations
+
+from kleader.election import events as e
+from kleader.election.events import Kind
+from kleader.election.state import resume_waiting
+from tests.support.election import TERM, Story, candidate
+
+# --- gone is not free
+
+
+def test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration() -> None:
+    story = Story().follows(Story().lock("other", duration=40))
+    story.waits(30).sees(None)
+    assert "waiting 40s" in story.asked(e.Report).message
+    story.idles(39.9)
+    write = story.waits(0.1).asked(e.Write)
+    assert (write.base, write.record.transitions) == (None, 0)
+
+
+def test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write() -> None:
+    """It may have been there and been deleted again just before, and its holder not have noticed."""
+    story = Story().follows().sees(None).waits(15).writes()
+    assert not story.all(e.Lead)
+    assert "waiting 15s" in story.asked(e.Report).message
+    claim = story.state.seen
+    write = story.idles(14.9).waits(0.1).asked(e.Write)
+    assert write.base is claim
+    story.writes().asked(e.Lead)
+
+
+def test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
+    story = Story().follows().sees(None).waits(15)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).asked(e.Get)
+    story.reads(landed).idles(14.9).waits(0.1).asked(e.Write)
+
+
+def test_a_claim_that_somebody_takes_is_no_more() -> None:
+    story = Story().follows().sees(None).waits(15).writes()
+    story.sees(story.lock("other")).idles(14.9)
+
+
+def test_a_claim_is_given_up_at_the_end() -> None:
+    story = Story().follows().sees(None).waits(15).writes()
+    assert story.tell(e.Emptied(release=True)).asked(e.Write).record.holder == ""
+
+
+def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_ones_own() -> None:
+    """A holder that was not seen could have taken it meanwhile."""
+    story = Story().follows()
+    free = story.lock("")
+    story.sees(free).fails(Kind.THROTTLED, retry_after=3)
+    story.sees(None).idles(14.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
+def test_a_wait_for_a_vanished_lock_is_not_started_anew_by_reading_again_that_it_is_missing() -> None:
+    story = Story().follows().sees(None)
+    story.waits(4).tell(e.WatchEnded("the connection was reset"))
+    story.asked(e.Get)
+    story.reads(None).idles(10.9)
+    story.waits(0.1).asked(e.Write)
+
+
+def test_a_vanished_lock_that_its_leader_recreates_is_held() -> None:
+    story = Story().follows().sees(None).waits(3)
+    story.sees(story.lock("other")).idles(14.9)
+
+
+def test_a_lock_that_vanished_under_the_write_is_not_free() -> None:
+    story = Story().follows().waits(15)
+    story.fails(Kind.MISSING)
+    story.asked(e.Get)
+    story.reads(None).idles(14.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
+def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> None:
+    story = Story().wakes().reads(None).fails(Kind.CONFLICT)
+    story.asked(e.Get)
+    story.reads(None).idles(14.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
+def test_the_successor_of_a_waiting_elector_does_not_take_a_missing_lock_for_free() -> None:
+    story = Story(resume_waiting(candidate(), TERM)).wakes().reads(None)
+    story.idles(14.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
+# --- a new candidacy
+
+
+def test_a_new_candidacy_waits_out_what_the_last_one_left_behind() -> None:
+    story = Story().leads()
+    left = story.state.seen
+    story.tell(e.Again("term-2"))
+    story.asked(e.Get)
+    story.reads(left).idles(14.9)
+    write = story.waits(0.1).asked(e.Write)
+    assert write.incarnation == "term-2"
+
+
+def test_a_new_candidacy_does_not_take_a_missing_lock_for_free() -> None:
+    story = Story().follows().tell(e.Again("term-2")).reads(None)
+    story.idles(14.9)
+
+
+def test_a_new_candidacy_ignores_the_answers_of_the_last_one() -> None:
+    story = Story().wakes().reads(None)
+    old = story.pending(e.Write)
+    landed = story.landed()
+    story.tell(e.Again("term-2"))
+    assert story.tell(e.Wrote(old, landed)).actions == []
+
+
+def test_a_new_candidacy_may_follow_an_end() -> None:
+    story = Story().leads().tell(e.Emptied(release=True)).writes()
+    assert story.asked(e.Done).released
+    story.tell(e.Again("term-2", wait_until=story.now + 60)).asked(e.Get)
+    story.reads(story.lock("")).writes().asked(e.Lead)

@@ -1,0 +1,122 @@
+"""Each guard of the step function is held by a test: without the guard, that test fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import Trials
+from tests.simulation import test_crowd as crowd
+from tests.support.guards import GUARDS
+from tests.unit import test_election_acquire as acquiring
+from tests.unit import test_election_gone as vanishing
+from tests.unit import test_election_release as releasing
+from tests.unit import test_election_renew as renewing
+from tests.unit import test_election_watch as watching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Uncounted(Trials):
+    """Trials of mutants are nobody's trials."""
+
+    def count(self, number: int, what: str) -> None:
+        pass
+
+
+HELD_BY: dict[str, Callable[[], None]] = {
+    "a term counts from before its request": renewing.test_a_renewal_counts_from_before_it_was_sent,
+    "another's record counts from after its answer": (
+        acquiring.test_anothers_record_counts_from_after_its_answer_arrived
+    ),
+    "a holder's own duration is waited out": (
+        acquiring.test_a_held_lock_is_taken_when_its_own_duration_has_passed_unchanged
+    ),
+    "a write counts only with a new version": (
+        renewing.test_a_no_op_answer_with_the_version_that_was_sent_does_not_count
+    ),
+    "a write counts only if its answer shows it": lambda: (
+        acquiring.test_an_answer_that_does_not_show_the_very_write_is_a_lost_one(
+            acquiring.WRONG_ANSWERS["another incarnation"]
+        )
+    ),
+    "an answer belongs to its request": vanishing.test_a_new_candidacy_ignores_the_answers_of_the_last_one,
+    "a renewTime is a second after the last": (
+        renewing.test_two_renewals_within_one_second_are_a_whole_second_apart_on_the_object
+    ),
+    "a lost answer is followed by a fresh write": (
+        acquiring.test_a_holder_by_a_lost_answer_leads_only_after_a_fresh_write_and_from_that_one
+    ),
+    "a late answer starts nothing": (
+        acquiring.test_a_write_answered_after_its_own_renew_deadline_starts_nothing_but_a_fresh_write
+    ),
+    "an overtaken answer starts nothing": (
+        acquiring.test_a_write_is_a_fresh_one_when_the_watch_has_shown_another_holder_before_its_answer
+    ),
+    "mine means the incarnation too": lambda: (
+        acquiring.test_ones_own_identity_under_another_incarnation_is_somebody_else("term-0")
+    ),
+    "gone is not free": (vanishing.test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration),
+    "a lock created anew is a claim at first": (
+        vanishing.test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write
+    ),
+    "a lock found created anew is a claim at first": (
+        vanishing.test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
+    ),
+    "gone is not free to a new candidacy": vanishing.test_a_new_candidacy_does_not_take_a_missing_lock_for_free,
+    "gone is not free to who lost a race": (
+        vanishing.test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free
+    ),
+    "the leader recreates what was deleted": (
+        renewing.test_a_leader_recreates_a_deleted_lock_at_once_and_keeps_its_count_and_its_time
+    ),
+    "a label does not start the wait anew": acquiring.test_a_label_seen_while_waiting_does_not_start_the_wait_anew,
+    "a change starts the wait anew": acquiring.test_each_renewal_seen_starts_the_wait_anew,
+    "a malformed record is held": watching.test_a_malformed_record_is_held_for_ever_and_the_error_says_why,
+    "who leads gives up at stop_at": (
+        renewing.test_leadership_is_given_up_at_the_renew_deadline_with_grace_and_not_later
+    ),
+    "no grace when somebody else leads": lambda: (
+        renewing.test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace("other", "term-9", "other")
+    ),
+    "who leads looks whose the lock is": lambda: (
+        renewing.test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace("other", "term-9", "other")
+    ),
+    "who leads knows its own writes": (
+        renewing.test_a_second_writer_of_the_same_identity_and_incarnation_is_noticed_by_its_renew_time
+    ),
+    "only one's own is released": lambda: releasing.test_what_is_somebody_elses_by_now_is_not_released(
+        "other", "term-9"
+    ),
+    "what was lost is not released": releasing.test_a_term_that_was_lost_is_not_released,
+    "what may be one's own is released": (
+        releasing.test_an_acquiring_write_whose_answer_was_lost_is_released_if_it_happened
+    ),
+    "a release has its time": releasing.test_a_release_is_tried_no_longer_than_one_request_may_take,
+    "a request ends with the renew deadline": (
+        renewing.test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it
+    ),
+    "a failure is followed by a pause": acquiring.test_conflicts_without_end_do_not_spin,
+    "a throttling is honoured": watching.test_a_candidate_honours_a_throttling_in_full,
+    "a silent watch is looked after": (watching.test_a_watch_that_says_nothing_for_long_is_checked_and_begun_anew),
+    "a short-lived watch means polling": watching.test_a_watch_that_does_not_last_means_polling,
+    "a crowd spreads": lambda: crowd.test_from_the_fifth_handover_on_at_most_ten_of_a_hundred_try_and_lose(
+        Uncounted(), 0.005, crash=False
+    ),
+    "a few do not wait for each other": lambda: crowd.test_three_candidates_hand_over_as_fast_as_the_road_allows(
+        Uncounted(), crash=False
+    ),
+}
+
+
+def test_every_guard_is_in_the_list() -> None:
+    assert GUARDS.keys() == HELD_BY.keys()
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_that_is_taken_away_is_missed(guard: str) -> None:
+    HELD_BY[guard]()
+    with GUARDS[guard](), pytest.raises(AssertionError):
+        HELD_BY[guard]()

@@ -1,0 +1,117 @@
+"""Looking on: what a waiting candidate asks for, and what it does when that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind, Observed
+from kleader.election.record import Record
+from tests.support.election import START, Story
+
+# --- faults
+
+
+def test_a_malformed_record_is_held_for_ever_and_the_error_says_why() -> None:
+    story = Story()
+    broken = Observed(Record(), "", "7", "the Lease default/x is malformed: spec.leaseDurationSeconds is -1")
+    story.wakes().reads(broken)
+    assert "leaseDurationSeconds is -1: the lock counts as held" in story.asked(e.Report).message
+    story.waits(299)
+    assert story.requests == []
+
+
+def test_a_malformed_record_that_was_mended_is_taken() -> None:
+    story = Story().follows(Observed(Record(), "", "7", "malformed"))
+    story.sees(story.lock("")).asked(e.Write)
+
+
+def test_a_candidate_honours_a_throttling_in_full() -> None:
+    story = Story()
+    free = story.lock("")
+    story.wakes().reads(free).fails(Kind.THROTTLED, retry_after=20)
+    story.idles(19.9)
+    story.waits(0.1).asked(e.Get)
+
+
+@pytest.mark.parametrize("kind", [Kind.DENIED, Kind.REFUSED, Kind.UNREACHABLE])
+def test_a_failing_read_is_repeated_at_the_retry_period_and_told(kind: Kind) -> None:
+    story = Story().wakes().fails(kind)
+    assert story.asked(e.Report).message == f"it was {kind.value}"
+    if kind is Kind.UNREACHABLE:  # maybe only a connection that had gone stale
+        story.asked(e.Get)
+        story.fails(kind)
+    story.idles(1.9)
+    story.waits(0.1).asked(e.Get)
+
+
+def test_a_missing_permission_to_write_is_tried_again_at_the_retry_period() -> None:
+    story = Story().wakes().reads(None).fails(Kind.DENIED)
+    story.idles(1.9)
+    assert story.waits(0.1).requests
+
+
+# --- the watch
+
+
+def test_a_waiting_candidate_asks_for_nothing_but_its_watch() -> None:
+    story = Story()
+    held = story.lock("other")
+    story.follows(held)
+    assert story.asked(e.Watch).version == held.version
+    for _ in range(1000):
+        assert story.waits(2).actions == []
+        story.sees(story.lock("other"))
+
+
+def test_a_watch_that_says_nothing_for_long_is_checked_and_begun_anew() -> None:
+    story = Story().follows(Story().lock("other", duration=3600))
+    story.idles(299.9)
+    story.waits(0.1).asked(e.Get)
+    story.reads(story.lock("other")).asked(e.Watch)
+
+
+def test_a_watch_that_ends_after_a_while_is_begun_anew_from_a_fresh_read() -> None:
+    story = Story().follows().waits(10)
+    story.tell(e.WatchEnded("the server ended it")).asked(e.Get)
+    assert not story.all(e.Report)
+    again = story.lock("other")
+    assert story.reads(again).asked(e.Watch).version == again.version
+
+
+def test_a_watch_that_does_not_last_means_polling() -> None:
+    story = Story().follows()
+    for _ in range(5):
+        story.tell(e.WatchEnded("410 Gone"))
+        story.idles(1.9)
+        story.waits(0.1).asked(e.Get)
+        story.reads(story.lock("other")).asked(e.Watch)
+
+
+def test_a_denied_watch_means_polling_as_client_go_does_with_its_jitter() -> None:
+    story = Story().follows()
+    story.luck = 0.5
+    story.tell(e.WatchEnded("watch is forbidden", denied=True))
+    assert story.asked(e.Report).message == "watch is forbidden; polling instead"
+    for _ in range(5):
+        story.idles(3.1)
+        story.waits(0.1).asked(e.Get)
+        story.reads(story.lock("other"))
+        assert not story.all(e.Watch)
+
+
+def test_a_poller_takes_a_dead_holders_lock_at_the_exact_instant() -> None:
+    story = Story()
+    held = story.lock("other")
+    story.follows(held).tell(e.WatchEnded("denied", denied=True))
+    while story.now + 2 < START + 15:
+        story.waits(2).reads(held)
+    assert story.waits(START + 15 - story.now).asked(e.Write).base is held
+
+
+def test_an_answer_that_the_watch_has_overtaken_is_not_followed() -> None:
+    story = Story().follows().waits(15)
+    story.fails(Kind.CONFLICT).waits(2)
+    old = story.lock("other")
+    story.sees(story.lock("")).reads(old)
+    assert story.asked(e.Write).base is not old
