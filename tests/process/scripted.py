@@ -3,7 +3,8 @@
 script: [[seconds, type, fields]], said by the first elector so long after its start, which stop_at and kill_at are
 seconds after.
 heard: the file to which each elector appends what it hears, with the instant and who is below the supervisor.
-options, command: kleader's. fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate".
+options, command: kleader's. fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate",
+"before kill" of the elector.
 no_timer: without the kernel's guard.
 """
 
@@ -101,6 +102,8 @@ def main() -> None:
         stop_once(child, "spawn")
     elif given.get("fault") == "before gate":
         stop_once(child.Child, "let_through")
+    elif given.get("fault") == "before kill":
+        stop_once(Elector, "kill")
     if given.get("no_timer"):
         platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
     queue = signals.take()

@@ -140,7 +140,7 @@ def test_everybody_knows_the_command_before_it_is_let_through(
 def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
     scripted: Scripted, witness: Witness, fault: str
 ) -> None:
-    """The start gate: the last look at the clock is the child's. (A stop signal that ends nothing, to see the gate.)"""
+    """The start gate: the last look at the clock is the child's. A stop signal that ends nothing lets it be seen."""
     kleader = scripted(witness.command(), [[0, "lead", lead(0.8, 60)]], "--stop-signal=WINCH", fault=fault)
     wait_until(lambda: "became leader" in kleader.err and state(kleader.pid) == "T", "the stop")
     time.sleep(1)  # the deadline is a moment in time
@@ -190,6 +190,25 @@ def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
     kleader = scripted(witness.command("--exit-after=0"), script, "--restart=always")
     assert kleader.wait() == 255
     assert len(witness.terms()) == 1
+
+
+def test_a_ctrl_z_while_the_lead_is_on_its_way_does_not_stop_the_leader(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    """The elector is killed so that the candidate can sleep, and its last word is that it has the lock."""
+    kleader = scripted(witness.command(), [[0.6, "lead", lead(60, 70)]], fault="before kill")
+    wait_until(lambda: heard("Assign"), "the elector")
+    kleader.signal(signal.SIGTSTP)
+    wait_until(lambda: state(kleader.pid) == "T", "the stop before the kill")
+    said = heard("Assign")[0]["at"] + 0.7
+    wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > said, "its last word")
+    kleader.signal(signal.SIGCONT)
+    witness.wait_start()
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    witness.wait_beats(2)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    witness.check(terms=1)
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
