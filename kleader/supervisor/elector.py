@@ -104,7 +104,7 @@ class Elector:
         self.start_at = now + (min(_LONGEST_PAUSE, 0.05 * 2**self._deaths) if self._deaths > 1 else 0.0)
 
     def replace(self) -> None:
-        """It hangs: end it, and listen to it no more; in this order, or it would take us for dead and kill the command."""
+        """It hangs: end it, and listen no more. In this order, or it would take us for dead and kill the command."""
         self.kill()
         self._hang_up()
 

@@ -86,8 +86,8 @@ def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, h
 
 
 def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witness: Witness) -> None:
-    backward = [0.1, "extend", {"stop_at": 0.2, "kill_at": 0.3}]
-    forward = [0.2, "extend", {"stop_at": 2.0, "kill_at": 2.5}]
+    backward = [0.1, "extend", {"stop_at": 0.15, "kill_at": 0.2}]
+    forward = [0.7, "extend", {"stop_at": 2.0, "kill_at": 2.5}]
     kleader = scripted(witness.command(), [[0, "lead", lead(1.0, 1.5)], backward, forward])
     witness.wait_start()
     began = time.monotonic()
