@@ -7,7 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.cluster.fleet import DURATION, PERIOD, Fleet, answers
+from tests.cluster.fleet import DURATION, PERIOD, Fleet, answers, kill_whole
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
@@ -179,11 +179,12 @@ def test_a_connection_for_the_takeover_is_opened_before_it_is_needed(own_plane: 
     fleet.witness.wait_start()
     with HttpProxy(own_plane) as http, Proxy(LOOPBACK, http.port) as proxy:
         http.on(faults.closing(), method="GET")
-        fleet.start("b", server=proxy.url)
+        taker = fleet.start("b", server=proxy.url)
         http.wait_request("GET", WATCH)
         proxy.wait_connections(3)
         assert len(http.requests) == 2
         leader.signal(signal.SIGTERM)
         fleet.witness.wait_start(2)
         assert proxy.connections == 3
+        kill_whole(taker)
     fleet.witness.check(terms=2)
