@@ -60,8 +60,9 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
         s.stumbles = 0
         s.losses += s.known and holder != s.leader
         turn.observe_leader(holder)
-    if s.me.live and holder and before and before.record.holder:
-        s.verdict = e.GiveUp(f"held by {holder[:256]}, which is alive: it was seen to renew", NOT_ACQUIRED)
+    if s.me.live and before and before.record.holder:
+        alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
+        s.verdict = e.GiveUp(f"held by {alive[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
         release.close(turn, release=True)
 
 

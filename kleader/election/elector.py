@@ -101,7 +101,7 @@ def _again(turn: Turn, event: e.Again) -> None:
     turn.unwatch()
     s = turn.s
     turn.s = State(
-        replace(s.me, wait_until=event.wait_until),
+        replace(s.me, wait_until=event.wait_until, one_try=False, live=False),  # patience is of the first candidacy
         event.incarnation,
         gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
         leader=s.leader,

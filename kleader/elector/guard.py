@@ -97,7 +97,7 @@ class Guard:
         plan = self._plan
         if not file.take(self._fd, wait=False):
             self._tell_holder()
-            if plan.wait == 0 or plan.live:  # the kernel's lock is held by the living
+            if self._hurried:  # the kernel's lock is held by the living
                 raise _TimeIsUp
             self._set_alarm()
             file.take(self._fd, wait=True)
@@ -108,15 +108,20 @@ class Guard:
                 return file.in_place(self._fd, plan.file)
             if pause >= _CLAIM_EVERY:
                 self._log.repeated("the lock file was removed or replaced under a leader: waiting for its end")
-                if plan.wait == 0 or plan.live:
+                if self._hurried:
                     raise _TimeIsUp
             self._set_alarm()  # not before the first try: a short --wait takes what is free
             time.sleep(pause)
             pause = min(_CLAIM_EVERY, 2 * pause)
         return False
 
+    @property
+    def _hurried(self) -> bool:
+        """Whether to give up on a lock that is held, as by the living it is; --wait is of the first candidacy."""
+        return self._term == 1 and (self._plan.wait == 0 or self._plan.live)
+
     def _set_alarm(self) -> None:
-        if self._plan.wait:
+        if self._plan.wait and self._term == 1:
             signal.signal(signal.SIGALRM, _ring)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
             left = self._plan.started + self._plan.wait - platform.clock()
@@ -125,7 +130,7 @@ class Guard:
     def _tell_holder(self) -> None:
         holder = (file.read(self._fd) or {}).get("holderIdentity")
         if isinstance(holder, str) and holder:
-            self._channel.send(m.Observe(self._term, holder))
+            self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
 
     def _give_up(self) -> None:
         record = file.read(self._fd) or {}

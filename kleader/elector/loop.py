@@ -90,9 +90,7 @@ class Loop:
             plan.identity,
             timing,
             min(plan.request_timeout, timing.request_timeout),
-            math.inf if plan.wait is None or plan.wait == 0 else plan.started + plan.wait,
-            plan.wait == 0,
-            plan.live,
+            *((math.inf, False, False) if self._term > 1 else _patience(plan)),
         )
         if assign.leading:
             self._state = resume(
@@ -104,6 +102,10 @@ class Loop:
             self._state = State(me, assign.incarnation)
         for event in (e.Woke(), *self._early):
             self._feed(event)
+
+    @property
+    def _namespace(self) -> str:
+        return self._lock.namespace if self._lock else ""
 
     # --- the election
 
@@ -138,7 +140,7 @@ class Loop:
         elif isinstance(action, e.Lost):
             self._say(m.Lost(self._term, action.reason, action.kill_now))
         elif isinstance(action, e.Observe):
-            self._say(m.Observe(self._term, action.leader))
+            self._say(m.Observe(self._term, action.leader, self._namespace))
         elif isinstance(action, e.Report):
             self._log.repeated(action.message)
         elif isinstance(action, e.GiveUp):
@@ -162,10 +164,8 @@ class Loop:
         self._log.role = "leader"
         if self._watchdog:
             self._watchdog.kill_at = lead.kill_at
-        namespace = self._lock.namespace if self._lock else ""
-        self._say(
-            m.Lead(self._term, lead.stop_at, lead.kill_at, lead.token, lead.acquired, lead.transitions, namespace),
-        )
+        token, acquired, transitions = lead.token, lead.acquired, lead.transitions
+        self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
 
     def _extend(self, extend: e.Extend) -> None:
         if self._watchdog:
@@ -319,3 +319,8 @@ class Loop:
     def _fail(self, error: BaseException) -> NoReturn:
         self._log.error(f"the elector failed: {type(error).__name__}: {error}")
         os._exit(FAILED)
+
+
+def _patience(plan: Plan) -> tuple[float, bool, bool]:
+    """Until when to wait, whether to try once, whether to give up on a sign of life: of the first candidacy alone."""
+    return (plan.started + plan.wait if plan.wait else math.inf), plan.wait == 0, plan.live

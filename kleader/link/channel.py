@@ -44,6 +44,8 @@ class Channel:
                 data = self._socket.recv(_MOST)
             except BlockingIOError:
                 break
+            except ConnectionResetError:  # it died with something of ours unread; its last words are still there
+                continue
             except OSError:
                 data = b""
             if not data:

@@ -98,10 +98,11 @@ class Lost(NamedTuple):
 
 
 class Observe(NamedTuple):
-    """Somebody leads."""
+    """Somebody leads the lock in this namespace, which may have been found out by the elector."""
 
     term: int
     leader: str
+    namespace: str
 
 
 class Ping(NamedTuple):
@@ -140,8 +141,8 @@ _CHECKS = {
     "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value),
     "list[list[int]]": lambda value: (
         isinstance(value, list)
-        and all(isinstance(row, list) and len(row) == 2 and all(isinstance(n, int) for n in row) for row in value)
-    ),  # noqa: PLR2004
+        and all(isinstance(row, list) and len(row) == 2 and all(isinstance(n, int) for n in row) for row in value)  # noqa: PLR2004
+    ),
 }
 _FIELDS = {
     kind: {name: str(getattr(hint, "__forward_arg__", hint)) for name, hint in kind.__annotations__.items()}

@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from kleader.link.plan import Plan
 
 
+_OF_THE_LOCK = frozenset(
+    f"KLEADER_{name}" for name in ("LOCK", "NAMESPACE", "NAME", "FENCING_TOKEN", "TRANSITIONS", "ACQUIRE_TIME")
+)
+
+
 def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, str]:
     """What kleader itself was given, and KLEADER_*; nested kleaders keep both markers.
 
-    Without an election only the identity and the marker are added.
+    Without an election only the identity and the marker are added, and what an outer kleader said of its lock is not
+    passed on: its token under our identity would be a lie.
     """
     added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{incarnation}": "1"}
     if lead:
@@ -29,4 +35,4 @@ def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, st
             "KLEADER_TRANSITIONS": str(lead.transitions),
             "KLEADER_ACQUIRE_TIME": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z",
         }
-    return {**os.environ, **added}
+    return {name: value for name, value in os.environ.items() if name not in _OF_THE_LOCK} | added

@@ -140,13 +140,19 @@ class Supervisor:
             if self._state in {State.LEADING, State.STOPPING, State.SWEEPING}:
                 self._lose(message.reason, now, kill=message.kill_now)
         elif isinstance(message, m.Observe):
-            self._log.info(f"the leader is {message.leader[:256]}", leader=message.leader[:256])
+            self._on_observe(message)
         elif isinstance(message, m.Failed):
             self._log.error(message.reason, status=message.status)
             if self._state is State.WAITING:
                 self._end(message.status, now)
         elif isinstance(message, m.Released):
             self._on_released(message)
+
+    def _on_observe(self, observe: m.Observe) -> None:
+        if self._plan.lock != "file":
+            self._log.about(namespace=observe.namespace)
+        if observe.leader != self._plan.identity:
+            self._log.info(f"the leader is {observe.leader[:256]}", leader=observe.leader[:256])
 
     def _on_lead(self, lead: m.Lead, now: float) -> None:
         self._term.lead = lead
@@ -171,6 +177,8 @@ class Supervisor:
         self._term.owed = False
         if message.released:
             self._log.info("released the lock")
+        elif self._term.lead and not self._plan.release:
+            self._log.info("not released, as asked: the lock runs out by itself")
         elif self._term.lead and not self._term.lost:
             self._log.warning(f"did not release the lock: {message.why}; it runs out by itself")
 

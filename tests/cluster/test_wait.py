@@ -29,7 +29,7 @@ def test_behind_a_living_leader_each_gives_up_with_124_and_says_who_and_how_long
         assert re.search(HELD, process.err), process.err
     assert live.wait() == NOT_ACQUIRED
     assert "held by a, which is alive: it was seen to renew" in live.err
-    warned = "--wait 2s is shorter than the lease duration 5s"
+    warned = "--wait 2s is not longer than the lease duration 5s"
     assert [options for options, process in tries.items() if warned in process.err] == ["--wait=2s"]
     fleet.witness.check(terms=1)
 

@@ -497,11 +497,11 @@ def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
     ("args", "remark"),
     [
         (
-            ["--wait", "14s"],
-            "--wait 14s is shorter than the lease duration 15s: the lock of a leader that crashed can never be taken",
+            ["--wait", "15s"],
+            "--wait 15s is not longer than the lease duration 15s: the lock of a leader that crashed can never be",
         ),
         (["--lease-duration", "12s"], "the grace on loss is shortened to 300ms: no more fits into the lease duration"),
-        (["--wait", "15s"], ""),
+        (["--wait", "16s"], ""),
         (["--no-wait"], ""),
         (["--lock", "file", "--wait", "1s"], ""),
         (["--lease-duration", "12s", "--loss-grace", "200ms"], ""),

@@ -97,7 +97,12 @@ def test_wait_live_does_not_take_a_label_for_a_renewal() -> None:
     assert not story.follows(held).sees(story.relabelled(held)).all(e.GiveUp)
 
 
-def test_wait_live_takes_a_dead_holders_lock_at_expiry_and_a_freed_one_at_once() -> None:
+def test_wait_live_takes_a_dead_holders_lock_at_expiry() -> None:
     Story(live=True).follows().waits(15).asked(e.Write)
+
+
+def test_wait_live_gives_up_on_a_holder_that_was_seen_to_release() -> None:
+    """For cron: a job that ended meanwhile has been run."""
     story = Story(live=True).follows()
-    story.sees(story.lock("")).asked(e.Write)
+    gave_up = story.sees(story.lock("")).asked(e.GiveUp)
+    assert gave_up == e.GiveUp("held by other, which is alive: it was seen to release it", 124)
