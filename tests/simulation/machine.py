@@ -249,6 +249,8 @@ class Machine:
                 self._deafen(tell)
             case "ended":
                 self.world.after(0, partial(tell, e.WatchEnded("reset")))
+            case "dropped":  # one event; the watch ends some time later
+                self.world.after(rng.uniform(0, 60), partial(tell, e.WatchEnded("reset")))
             case "late":
                 if self.world.server.stored:
                     self.world.after(rng.uniform(0, 20), partial(tell, e.Saw(self.world.server.stored.observed())))
