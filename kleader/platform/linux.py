@@ -101,7 +101,10 @@ class KillTimer:
         event = _Sigevent(signal=signal.SIGKILL, notify=_SIGEV_SIGNAL)
         library = _libc if hasattr(_libc, "timer_create") else ctypes.CDLL("librt.so.1", use_errno=True)  # glibc < 2.34
         self._settime = library.timer_settime
-        _check(library.timer_create(_CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)))
+        if library.timer_create(_CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)) < 0:
+            code = ctypes.get_errno()  # EAGAIN: this user's RLIMIT_SIGPENDING, which a flood of signals uses up, too
+            message = f"cannot make the kernel's timer: {os.strerror(code)}: see ulimit -i (pending signals)"
+            raise OSError(code, message)
 
     def arm(self, at: float) -> None:
         """Kill at ``at`` of :func:`clock` instead of any instant before; inf: never."""
