@@ -349,7 +349,7 @@ class Supervisor:
             return
         self._to(State.RELEASING)
         asks = elector.starter.releases and not term.lost
-        term.end_by = now + _PARTING + (self._plan.request_timeout if asks else 0.0)
+        term.end_by = now + _PARTING + (2 * self._plan.request_timeout if asks else 0.0)  # one may be under way
         term.owed = asks and self._plan.release and term.lead is not None
         self._deadline.end()
         if not elector.pid:
