@@ -55,8 +55,8 @@ def supervise(fd: int) -> int:
     from kleader.supervisor import loop, signals
     from kleader.supervisor.elector import Elector
 
-    queue = signals.take()
     _open_standard()
+    queue = signals.take()
     os.set_inheritable(fd, False)
     plan = plans.load(fd)
     log = _log(plan)

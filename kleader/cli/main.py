@@ -52,5 +52,5 @@ def main() -> None:
 def _open_standard_streams() -> None:
     """Where one was closed, what is opened next would take its number, and then be written to as if it were a log."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        os.set_inheritable(fd, True)
+        pass  # across exec it is closed again, as the command is to find it
     os.close(fd)
