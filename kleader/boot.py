@@ -87,11 +87,14 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
 
     plan = plans.load(plan_fd)
     os.close(plan_fd)
-    sys.path[:] = [_HERE, *plan.path]
-    from kleader.elector import lease
-
-    channel = Channel(socket.socket(fileno=link_fd))
     log = _log(plan)
+    sys.path[:] = [_HERE, *plan.path]
+    try:
+        from kleader.elector import lease
+    except ImportError as error:
+        log.error(f"the elector cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
+        os._exit(FAILED)
+    channel = Channel(socket.socket(fileno=link_fd))
     lease.main(plan, channel, log, supervisor, lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
 
 
