@@ -55,6 +55,7 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._requesting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
         self._early: list[e.Event] = []  # what the supervisor said before the lock was found
         self._over = asyncio.Event()
 
@@ -63,7 +64,8 @@ class Loop:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._on_error)
         self._timer = platform.Timer()
-        loop.add_reader(self._timer.fd, self._on_timer)
+        if (fd := _descriptor(self._timer)) is not None:
+            loop.add_reader(fd, self._on_timer)
         loop.add_reader(self._channel.fd, self._on_link)
         self._spawn(self._ping())
         await self._over.wait()
@@ -128,7 +130,14 @@ class Loop:
         due = [self._state.wake_at] if self._state else []
         if self._watchdog:
             due.append(self._watchdog.due)
-        self._timer.arm(min(due, default=math.inf))
+        at = min(due, default=math.inf)
+        self._timer.arm(at)
+        if _descriptor(self._timer) is None:
+            if self._alarm:
+                self._alarm.cancel()
+            if at < math.inf:
+                wait = max(0.0, at - platform.clock())
+                self._alarm = asyncio.get_running_loop().call_later(wait, self._on_timer)
 
     def _perform(self, action: e.Action) -> None:
         if isinstance(action, (e.Get, e.Write, e.Watch, e.Unwatch)):
@@ -319,6 +328,11 @@ class Loop:
     def _fail(self, error: BaseException) -> NoReturn:
         self._log.error(f"the elector failed: {type(error).__name__}: {error}")
         os._exit(FAILED)
+
+
+def _descriptor(timer: platform.Timer) -> int | None:
+    """None on systems without timers that can be waited for."""
+    return timer.fd
 
 
 def _patience(plan: Plan) -> tuple[float, bool, bool]:
