@@ -227,3 +227,13 @@ def test_the_supervisor_imports_nothing_that_costs() -> None:
     code += "import kleader.elector.start, kleader.elector.guard; print(*sys.modules)"
     found = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"dataclasses", "logging", "asyncio", "pathlib", "inspect", "ast", "subprocess", "ssl"} & set(found)
+
+
+def test_a_proc_of_another_namespace_is_refused(processes: Processes, tmp_path: Path) -> None:
+    """No tree can be proven empty in a /proc that shows somebody else's processes: nothing is started at all."""
+    started = tmp_path / "started"
+    lock = ["--lock", f"file:{tmp_path}/the.lock", "--name", "job"]
+    run = processes.start(["unshare", "--pid", "--fork", *KLEADER, "run", *lock, "--", "touch", str(started)])
+    assert run.wait() == 125
+    assert "/proc does not show this PID namespace: mount it" in run.err
+    assert not started.exists()
