@@ -44,7 +44,8 @@ def test_the_demo_tells_its_story_in_a_pipe_within_20_s_and_80_columns(trials: T
 def test_it_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str, str], *, coloured: bool) -> None:
     ours, theirs = pty.openpty()
     program = "from tests.demo.picture import Picture; Picture().leads(0, 'ada')"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | environ, stdout=theirs, check=True)
+    plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=plain | environ, stdout=theirs, check=True)
     os.close(theirs)
     assert (b"\033[" in os.read(ours, 1000)) is coloured
     os.close(ours)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kleader import platform
-from kleader.elector import watchdog
 from kleader.elector.orphans import Orphans
 from kleader.elector.watchdog import Watchdog
 from tests.support.processes import alive, wait_until
@@ -51,9 +50,9 @@ class Scene:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(watchdog.platform, "clock", lambda: scene.now if (scene := found) else 0.0)
-    found: Scene | None = None
+    monkeypatch.setattr(platform, "clock", lambda: 0.0)
     found = Scene()
+    monkeypatch.setattr(platform, "clock", lambda: found.now)
     return found
 
 
@@ -104,7 +103,7 @@ def family() -> Iterator[tuple[int, int]]:
 
 
 def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(family: tuple[int, int]) -> None:
-    """A guard that starts late may find that its supervisor is dead, and that its parent is init: nobody is swept there."""
+    """A guard that starts late may find its supervisor dead, and init its parent: nobody is swept there."""
     parent, child = family
     found = platform.process(parent)
     assert found
