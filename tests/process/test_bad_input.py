@@ -368,23 +368,6 @@ def test_output_that_cannot_be_written_gives_no_traceback(processes: Processes) 
         assert verdict(process) == "error: No space left on device"
 
 
-CLOSING = "import os, sys; [os.close(int(n)) for n in sys.argv[1]]; os.execv(sys.argv[2], sys.argv[2:])"
-LOOKING = "import os, sys; open(sys.argv[1], 'w').write(' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)))"
-
-
-@pytest.mark.parametrize("closed", ["0", "1", "2", "012"])
-def test_what_kleader_opens_never_takes_the_number_of_a_standard_stream_that_is_closed(
-    processes: Processes, tmp_path: Path, closed: str
-) -> None:
-    """The log would be written into it, and the command would have it: it finds the null device there."""
-    seen = tmp_path / "seen"
-    argv = [*KLEADER, "run", f"--lock=file:{tmp_path}/lock", "-v", "--", sys.executable, "-c", LOOKING, str(seen)]
-    process = processes.start([sys.executable, "-c", CLOSING, closed, *argv])
-    assert process.wait() == 0, process.err
-    for number, name in enumerate(seen.read_text().split()):
-        assert (name == "/dev/null") == (str(number) in f"0{closed}"), (number, name)
-
-
 def test_a_working_directory_that_is_gone_is_named_where_it_matters(processes: Processes, tmp_path: Path) -> None:
     def start(lock: str) -> Process:
         words = " ".join([*KLEADER, "run", f"--lock=file:{lock}", "--name=t", "--", "/bin/echo", "ran"])
