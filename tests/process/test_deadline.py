@@ -78,9 +78,9 @@ def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
 
 def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     script = [[0, "lead", lead(60, 70)], [0.5, "lost", {"reason": "another leads", "kill_now": True}]]
-    kleader = scripted(witness.command("--term-delay=30"), script)
+    kleader = scripted(witness.command("--term-delay=30"), script, "--loss-exit-code=7")
     witness.wait_start()
-    assert kleader.wait() == 255
+    assert kleader.wait() == 7
     assert "stopping the command" not in kleader.err
     assert not heard("Empty")[0]["release"]
 

@@ -1,0 +1,76 @@
+"""The elector's process: what it guards while it cannot do its work yet."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kleader import platform
+from kleader.elector.loop import Loop
+from kleader.elector.orphans import Orphans
+from kleader.link import messages as m
+from kleader.link.channel import Channel
+from kleader.link.plan import Plan
+from kleader.log import Log
+
+if TYPE_CHECKING:
+    import pytest
+
+    from kleader.locks.base import Lock
+
+TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
+
+
+async def _never() -> Lock:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock() -> None:
+    """Its credentials may take long; a supervisor that is stopped then is killed after kill_at all the same."""
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with subprocess.Popen(["/bin/sleep", "600"]) as supervisor:  # it answers as a stopped one does
+        born = platform.process(supervisor.pid)
+        assert born
+        told = Channel(theirs)
+        told.send(m.Assign(1, "i", True, True, platform.clock(), "7", 0, 0, []))  # noqa: FBT003
+
+        async def elect() -> None:
+            elector = Loop(plan, Channel(ours), Log(verbosity=-1), (supervisor.pid, born.start), _never)
+            running = asyncio.ensure_future(elector.run())
+            await asyncio.to_thread(supervisor.wait, 60)
+            running.cancel()
+
+        asyncio.run(elect())
+        assert supervisor.returncode == -9
+    told.close()
+    ours.close()
+
+
+def test_a_shortage_does_not_end_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many open files on the machine: the guard goes on looking, and holds the lock meanwhile."""
+    with subprocess.Popen(["/bin/sleep", "600"]) as command:
+        found = platform.process(command.pid)
+        assert found
+        orphans = Orphans(1, -1, "KLEADER_TERM_none")
+        orphans.started(found.pid, found.start)
+        looks: list[int] = []
+        real = platform.processes
+
+        def short() -> dict[int, platform.Process]:
+            looks.append(1)
+            if len(looks) <= 3:
+                _too_many()
+            command.poll()
+            return real()
+
+        monkeypatch.setattr(platform, "processes", short)
+        assert orphans.sweep_until_none()
+        assert command.wait(60) == -9
+
+
+def _too_many() -> NoReturn:
+    raise OSError(24, "Too many open files")
