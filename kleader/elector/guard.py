@@ -49,7 +49,7 @@ class Guard:
         claim: socket.socket,
     ) -> None:
         self._plan, self._channel, self._log, self._fd, self._claim = plan, channel, log, fd, claim
-        self._parent, self._supervisor = supervisor, supervisor.pid
+        self._supervisor = supervisor
 
     def run(self) -> None:
         """Until the supervisor is content, or dead."""
@@ -57,7 +57,8 @@ class Guard:
         if assign is None:
             return
         self._term = assign.term
-        self._orphans = Orphans(self._parent.pid, self._parent.start, m.MARKER + assign.incarnation)
+        supervisor = self._supervisor
+        self._orphans = Orphans(supervisor.pid, supervisor.start, m.MARKER + assign.incarnation)
         for pid, start in assign.started:
             self._orphans.started(pid, start)
         self._orphans.look()
@@ -75,7 +76,7 @@ class Guard:
     def _acquire(self, assign: m.Assign) -> bool:
         """Take the lock and tell the supervisor. Dies with it meanwhile: there is nothing to guard yet."""
         platform.die_with_parent(signal.SIGKILL)
-        if os.getppid() != self._supervisor:
+        if os.getppid() != self._supervisor.pid:
             return False
         try:
             if not self._take():
@@ -88,7 +89,7 @@ class Guard:
             self._channel.send(m.Failed(self._term, reason, FAILED))
             return False
         platform.die_with_parent(0)
-        if os.getppid() != self._supervisor:
+        if os.getppid() != self._supervisor.pid:
             return False
         return self._begin(assign)
 
@@ -154,7 +155,7 @@ class Guard:
             "acquireTime": wall,
             "transitions": count,
             "token": str(token),
-            "pid": self._supervisor,
+            "pid": self._supervisor.pid,
         }
         try:
             file.write(self._fd, record)
