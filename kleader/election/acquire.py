@@ -186,14 +186,22 @@ def saw(turn: Turn, seen: Observed | None) -> None:
 
 
 def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
-    """A watch ends now and then: look, and watch again. One that did not last means polling before the next one."""
+    """A watch ends now and then: look, and watch again. One that did not last means polling before the next one.
+
+    That is told once: again only after one has lasted.
+    """
     s, now = turn.s, turn.now.boot
     if not s.watching:
         return
-    s.watching, s.denied, s.read_at = False, event.denied, now
-    if event.denied or now < s.watched_at + s.me.timing.retry_period:
+    s.watching, s.denied = False, event.denied
+    if event.begun and now >= s.watched_at + s.me.timing.retry_period:
+        s.told, s.read_at = False, now
+        return
+    if not s.told:
         turn.do(e.Report(f"{event.reason}; polling instead"))
-        s.read_at = now + turn.poll_period()
+    s.told, s.read_at = True, now + turn.poll_period()
+    if event.retry_after:
+        turn.stay_away(event.retry_after)
 
 
 # --- giving up

@@ -93,11 +93,12 @@ class Saw:
 
 @dataclass(frozen=True, slots=True)
 class WatchEnded:
-    """The watch is over. ``denied``: it will not be allowed next time either. ``stale``: its version is too old."""
+    """The watch is over. ``denied``: it will not be allowed next time either. ``begun``: there was one at all."""
 
     reason: str = ""
     denied: bool = False
-    stale: bool = False
+    begun: bool = True
+    retry_after: float = 0.0  # seconds for which the server wants to be left alone
 
 
 @dataclass(frozen=True, slots=True)

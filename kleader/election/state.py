@@ -62,6 +62,7 @@ class State:
     watching: bool = False
     watched_at: float = 0.0  # when it began
     denied: bool = False  # it is not allowed: poll
+    told: bool = False  # a person knows that it does not last
 
     # the request under way
     pending: Get | Write | None = None

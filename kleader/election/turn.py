@@ -32,9 +32,12 @@ class Turn:
         """Leave the API server alone for as long as a failure calls for; a first one is tried again at once."""
         s, luck, period = self.s, self.now.luck, self.s.me.timing.retry_period
         lost_or_raced = failure.kind in (Kind.CONFLICT, Kind.MISSING, Kind.UNREACHABLE)
-        if failure.kind is Kind.THROTTLED:
-            asked = max(failure.retry_after, 1.0)
-            wait = asked * (1 + luck / 10) if s.phase is Phase.FOLLOWING else min(asked, period) * (1 - luck / 10)
+        asked = max(failure.retry_after, 1.0)
+        if failure.kind is Kind.THROTTLED and s.phase is Phase.FOLLOWING:
+            self.stay_away(asked)
+            wait = 0.0
+        elif failure.kind is Kind.THROTTLED:
+            wait = min(asked, period) * (1 - luck / 10)
         elif s.stumbles == 0 and lost_or_raced:
             wait = 0.0
         elif failure.kind in (Kind.CONFLICT, Kind.MISSING) or s.phase is Phase.RELEASING:
@@ -43,8 +46,12 @@ class Turn:
             wait = max(0.0, s.sent_at + period - self.now.boot)
         else:
             wait = self.poll_period()
-        s.call_at = self.now.boot + wait
+        s.call_at = max(s.call_at, self.now.boot + wait)  # a watch may have been told to stay away for longer
         s.stumbles += 1
+
+    def stay_away(self, seconds: float) -> None:
+        """Make no request for so long, which the API server asked for, and a little longer: others were asked too."""
+        self.s.call_at = max(self.s.call_at, self.now.boot + seconds * (1 + self.now.luck / 10))
 
     def poll_period(self) -> float:
         """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself."""

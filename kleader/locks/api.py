@@ -25,7 +25,7 @@ _HANDSHAKE = 5.0  # seconds for a connection that nobody waits for
 SILENCE = 300.0  # seconds without a byte, bookmarks included, after which a watch is taken for dead
 _LONGEST_PAUSE = 3600.0  # seconds that a Retry-After may ask for
 _BROKEN = (OSError, h11.ProtocolError, ValueError)  # ssl.SSLError is an OSError; names that cannot be are ValueErrors
-_GONE, _CREATED = 410, 201
+_CREATED = 201
 _OK, _BAD_REQUEST, _SERVER_ERROR = 200, 400, 500
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _THROTTLED = 401, 403, 404, 409, 422, 429
 
@@ -61,24 +61,25 @@ class Api:
         a takeover.
         """
         connection: Connection | None = None
+        begun = False
         self._watches += 1
         if self._warmer is None:
             self._warmer = asyncio.get_running_loop().create_task(self._keep_warm())
         try:
-            begun, status, refusal = await asyncio.wait_for(self._watch(target), timeout)
-            connection = begun
-            if status != _OK:
-                raise self._refused(status, refusal)
-            async with aclosing(begun.lines(SILENCE)) as lines:
+            connection, answer = opened = await asyncio.wait_for(self._watch(target), timeout)
+            if answer.status != _OK:
+                raise self._refused(answer)
+            begun = True
+            async with aclosing(opened[0].lines(SILENCE)) as lines:
                 async for line in lines:
                     yield self._event(line)
         except asyncio.TimeoutError:
             msg = f"the watch at {self._where()} is silent"
-            raise WatchError(msg) from None
+            raise WatchError(msg, begun=begun) from None
         except _BROKEN as error:
-            raise WatchError(self._sentence(error)) from None
+            raise WatchError(self._sentence(error), begun=begun) from None
         except SetUpError as error:
-            raise WatchError(str(error)) from None
+            raise WatchError(str(error), begun=begun) from None
         finally:
             if connection is not None:
                 connection.close()
@@ -119,11 +120,12 @@ class Api:
                 present = self._calls = await Connection.open(endpoint)
             return present
 
-    async def _watch(self, target: str) -> tuple[Connection, int, bytes]:
+    async def _watch(self, target: str) -> tuple[Connection, Answer]:
+        """What the server refuses is read whole."""
         connection = await Connection.open(await self.credentials.refresh())
         try:
-            status = await connection.begin(target, [*self.credentials.headers(), ("Accept", "application/json")])
-            return connection, status, b"" if status == _OK else await connection.rest()
+            answer = await connection.begin(target, [*self.credentials.headers(), ("Accept", "application/json")])
+            return connection, answer if answer.status == _OK else answer._replace(body=await connection.rest())
         except BaseException:
             connection.close()
             raise
@@ -170,11 +172,13 @@ class Api:
             raise LockError(Kind.REFUSED, f"{self._where()} refuses the request: {said}")
         raise LockError(Kind.UNREACHABLE, f"{self._where()} answered {status}: {said}")
 
-    def _refused(self, status: int, body: bytes) -> WatchError:
-        said = _message(_object(body), status)
+    def _refused(self, answer: Answer) -> WatchError:
+        said, status = _message(_object(answer.body), answer.status), answer.status
         if status == _UNAUTHORIZED:
             self.credentials.refuse()
-        return WatchError(f"the watch was refused ({said})", denied=status == _FORBIDDEN, stale=status == _GONE)
+        pause = _seconds(answer.headers.get("retry-after")) if status == _THROTTLED else 0.0
+        reason = f"the watch was refused ({said})"
+        return WatchError(reason, denied=status == _FORBIDDEN, begun=False, retry_after=pause)
 
     def _event(self, line: bytes) -> tuple[str, dict[str, Any]]:
         event = _object(line) or {}
@@ -183,7 +187,7 @@ class Api:
             msg = f"{self._where()} sent something that is no watch event"
             raise WatchError(msg)
         if kind == "ERROR":
-            raise WatchError(_message(found, 0), stale=found.get("code") == _GONE)
+            raise WatchError(_message(found, 0))
         return kind, found
 
     def _where(self) -> str:

@@ -37,7 +37,7 @@ Headers = list[tuple[str, str]]
 
 
 class Answer(NamedTuple):
-    """A whole answer."""
+    """A whole answer, or its head alone."""
 
     status: int
     headers: dict[str, str]  # names in lower case
@@ -88,9 +88,10 @@ class Connection(asyncio.Protocol):
             self.close()
         return answer
 
-    async def begin(self, target: str, headers: Headers) -> int:
+    async def begin(self, target: str, headers: Headers) -> Answer:
         """Send a GET and read the head of its answer; what follows is read by :meth:`lines` or :meth:`rest`."""
-        return (await self._begin("GET", target, headers, b"")).status_code
+        head = await self._begin("GET", target, headers, b"")
+        return Answer(head.status_code, _headers(head), b"")
 
     async def lines(self, silence: float) -> AsyncGenerator[bytes, None]:
         """The lines of the answer as they come; TimeoutError after ``silence`` seconds without a byte."""

@@ -161,6 +161,27 @@ def test_a_candidate_that_is_told_to_come_back_later_does(own_plane: ControlPlan
         assert second.at - first.at >= 3
 
 
+def test_a_candidate_whose_watch_is_told_to_come_back_later_asks_for_nothing_meanwhile(
+    own_plane: ControlPlane, fleet: Fleet
+) -> None:
+    """Neither does it poll; it says so once, and watches again afterwards."""
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    with HttpProxy(own_plane) as proxy:
+        throttled = proxy.on(faults.answer(429, {}, {"Retry-After": "4"}), path=WATCH, times=2)
+        candidate = fleet.waiting("b", behind="a", server=proxy.url)
+        proxy.wait_request("GET", WATCH, count=3)
+        read, *rest = proxy.requests
+        assert [request.path.partition("?")[0].endswith("/x") for request in (read, *rest)] == [True, False] * 3
+        for refused, following in zip(throttled.requests, rest[1::2], strict=True):
+            assert following.at - refused.at >= 4
+        leader.signal(signal.SIGTERM)
+        fleet.witness.wait_start(2)
+        assert candidate.err.count("the watch was refused") == 1
+        kill_whole(candidate)
+    fleet.witness.check(terms=2)
+
+
 def test_a_server_that_closes_after_each_answer_costs_a_leader_nothing(own_plane: ControlPlane, fleet: Fleet) -> None:
     with HttpProxy(own_plane) as proxy:
         closing = proxy.on(faults.closing(), times=None)

@@ -244,11 +244,13 @@ class Machine:
 
     def _trouble_watch(self, tell: Callable[[e.Event], None]) -> None:
         rng = self.rng
-        match rng.choice(("deaf", "ended", "late", "stale", "dropped")):
+        match rng.choice(("deaf", "ended", "throttled", "late", "stale", "dropped")):
             case "deaf":
                 self._deafen(tell)
             case "ended":
                 self.world.after(0, partial(tell, e.WatchEnded("reset")))
+            case "throttled":
+                self.world.after(0, partial(tell, e.WatchEnded("busy", begun=False, retry_after=rng.uniform(1, 30))))
             case "dropped":  # one event; the watch ends some time later
                 self.world.after(rng.uniform(0, 60), partial(tell, e.WatchEnded("reset")))
             case "late":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kleader.election import acquire, elector, release, renew
-from kleader.election.events import Kind, Observed
+from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State
 from kleader.election.turn import Turn
 
@@ -44,6 +44,12 @@ def replaced(targets: tuple[Any, ...], name: str, value: object) -> Iterator[Non
 
 
 _PAUSE = Turn.pause
+
+
+def _forgetful(turn: Turn, failure: Failure) -> None:
+    turn.s.call_at = 0
+    _PAUSE(turn, failure)
+
 
 #: What is taken away → how.
 GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
@@ -130,8 +136,12 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "a silent watch is looked after": lambda: rewritten(acquire, "SILENCE = 300.0", "SILENCE = inf"),
     "a short-lived watch means polling": lambda: rewritten(
-        acquire, "now < s.watched_at + s.me.timing.retry_period", "False"
+        acquire, " and now >= s.watched_at + s.me.timing.retry_period", ""
     ),
+    "a watch that could not begin means polling": lambda: rewritten(acquire, "if event.begun and ", "if "),
+    "a watch's trouble is told once": lambda: rewritten(acquire, "if not s.told:", "if True:"),
+    "a throttled watch is honoured": lambda: rewritten(acquire, "if event.retry_after:", "if False:"),
+    "a throttled watch is honoured whatever else fails": lambda: replaced((Turn,), "pause", _forgetful),
     "a crowd spreads": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 1000"),
     "a few do not wait for each other": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 0"),
 }

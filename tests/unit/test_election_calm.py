@@ -64,7 +64,7 @@ def anything(rng: random.Random, story: Story) -> e.Event:
             e.Woke(),
             e.Saw(anything_seen(rng, story)),
             e.Saw(anything_seen(rng, story)),
-            e.WatchEnded("it ended", denied=rng.random() < 0.1),
+            e.WatchEnded("it ended", rng.random() < 0.1, rng.random() < 0.8, rng.choice((0, 0, 30))),
             rng.choice((e.Emptied(rng.random() < 0.5), e.Deserted("nobody there"), e.Again(f"term-{rng.random()}"))),
         )
     )

@@ -102,6 +102,18 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a throttling is honoured": watching.test_a_candidate_honours_a_throttling_in_full,
     "a silent watch is looked after": (watching.test_a_watch_that_says_nothing_for_long_is_checked_and_begun_anew),
     "a short-lived watch means polling": watching.test_a_watch_that_does_not_last_means_polling,
+    "a watch that could not begin means polling": (
+        watching.test_a_watch_that_cannot_begin_means_polling_however_long_that_took
+    ),
+    "a watch's trouble is told once": (
+        watching.test_a_watch_that_does_not_last_is_told_once_and_again_only_after_one_has_lasted
+    ),
+    "a throttled watch is honoured": (
+        watching.test_a_throttled_watch_is_honoured_in_full_by_polls_too_and_by_an_expiry
+    ),
+    "a throttled watch is honoured whatever else fails": (
+        watching.test_a_throttled_watch_is_honoured_by_what_follows_a_write_that_was_under_way
+    ),
     "a crowd spreads": lambda: crowd.test_from_the_fifth_handover_on_at_most_ten_of_a_hundred_try_and_lose(
         Uncounted(), 0.005, crash=False
     ),

@@ -88,6 +88,40 @@ def test_a_watch_that_does_not_last_means_polling() -> None:
         story.reads(story.lock("other")).asked(e.Watch)
 
 
+def test_a_watch_that_cannot_begin_means_polling_however_long_that_took() -> None:
+    story = Story().follows().waits(5)
+    story.tell(e.WatchEnded("the watch is silent", begun=False))
+    assert story.asked(e.Report).message == "the watch is silent; polling instead"
+    story.idles(1.9)
+    story.waits(0.1).asked(e.Get)
+
+
+def test_a_throttled_watch_is_honoured_in_full_by_polls_too_and_by_an_expiry() -> None:
+    story = Story().follows()
+    story.luck = 0.5
+    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=30))
+    story.idles(31.4)
+    story.waits(0.1).asked(e.Get)
+
+
+def test_a_throttled_watch_is_honoured_by_what_follows_a_write_that_was_under_way() -> None:
+    story = Story().follows().waits(15)
+    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=30))
+    story.fails(Kind.CONFLICT).idles(29.9)
+    story.waits(0.1).asked(e.Get)
+
+
+def test_a_watch_that_does_not_last_is_told_once_and_again_only_after_one_has_lasted() -> None:
+    story = Story().follows()
+    for number in range(20):
+        story.tell(e.WatchEnded("410 Gone", begun=number % 2 == 0))
+        assert len(story.all(e.Report)) == (number == 0)
+        story.waits(2).reads(story.lock("other")).asked(e.Watch)
+    story.waits(10).tell(e.WatchEnded("the server ended it"))
+    assert not story.all(e.Report)
+    story.reads(story.lock("other")).tell(e.WatchEnded("410 Gone")).asked(e.Report)
+
+
 def test_a_denied_watch_means_polling_as_client_go_does_with_its_jitter() -> None:
     story = Story().follows()
     story.luck = 0.5
