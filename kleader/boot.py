@@ -53,7 +53,7 @@ def supervise(fd: int) -> int:
     """The supervisor's whole life; returns the exit status."""
     from kleader import platform
     from kleader.supervisor import loop, signals
-    from kleader.supervisor.elector import Elector
+    from kleader.supervisor.elector import Elector, Nobody
 
     _open_standard()
     queue = signals.take()
@@ -62,11 +62,11 @@ def supervise(fd: int) -> int:
     log = _log(plan)
     try:
         me = platform.myself()
-        elector = None
+        elector = Elector(Nobody())
         if plan.lock == "file":
             from kleader.elector.start import Guards
 
-            elector = Elector(Guards(plan, log, me), float("inf"))
+            elector = Elector(Guards(plan, log, me))
         elif plan.lock:
             from kleader.elector.start import Electors
 

@@ -29,6 +29,20 @@ if TYPE_CHECKING:
             """Hold nothing on behalf of an elector that has ended."""
 
 
+class Nobody:
+    """Null: no election is wanted."""
+
+    releases = False
+    inherited: tuple[int, ...] = ()
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
+        """Is never called."""
+        raise AssertionError
+
+    def let_go(self) -> None:
+        """Nothing is held."""
+
+
 _TRIES = 5  # early deaths in a row, after which another try is hopeless
 _EARLY = 10.0  # seconds
 _LONGEST_PAUSE = 2.0
@@ -40,7 +54,7 @@ class Elector:
     A stopped predecessor that woke up would release its successor's term.
     """
 
-    def __init__(self, starter: Starter, silence: float) -> None:
+    def __init__(self, starter: Starter, silence: float = math.inf) -> None:
         self.starter = starter
         self._silence = silence
         self._channel: Channel | None = None

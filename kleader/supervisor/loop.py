@@ -16,6 +16,7 @@ from kleader.supervisor import child as children
 from kleader.supervisor.command import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.environment import environment
+from kleader.supervisor.minder import Minder
 from kleader.supervisor.signals import ENDING, POLITE, name, wanted
 from kleader.supervisor.states import NEXT, State
 from kleader.supervisor.term import Term
@@ -29,24 +30,23 @@ if TYPE_CHECKING:
     from kleader.supervisor.elector import Elector
 
 FAILED = 125
-_PARTING = 1.0  # seconds that an elector gets to end, beyond a last request
 _DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave what will not die
 _MOST_REAPED = 500  # in one turn, so that processes that die all the time cannot keep a deadline waiting
 
 
 class Supervisor:
-    """Runs one plan to its exit status. ``elector`` is None where no election was wanted."""
+    """Runs one plan to its exit status."""
 
-    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector | None) -> None:
+    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector) -> None:
         self._plan, self._log, self._signals, self._elector = plan, log, signals, elector
         self._deadline = Deadline(platform.KillTimer() if os.getpid() != 1 else None, plan.kill)
         self._wakeup = Wakeup(signals)
         self._command = Command(plan, log, signals)
         self._sweep = Sweep(self._command.tree, self._deadline, log)
+        self._minder = Minder(plan, log, signals, elector, self._command)
         self._state = State.WAITING
         self._term = Term(1)
         self._status = 0  # what kleader will exit with
-        self._suspend = False  # Ctrl-Z on a candidate: once its elector has ended
         self._more_to_reap = False
 
     # --- the loop
@@ -64,16 +64,15 @@ class Supervisor:
         platform.adopt_orphans()
         if platform.MISSING:
             self._log.warning(platform.MISSING)
-        if not self._elector:
+        if not self._plan.lock:
             self._to(State.LEADING)
             self._term.start_at = 0.0
         while True:
             self._act(platform.clock())
             if self._state is State.ENDED:
-                if self._elector:
-                    self._elector.starter.let_go()
+                self._elector.starter.let_go()
                 return self._status
-            self._wakeup.wait(self._due(), self._elector.fd if self._elector else None, at_once=self._more_to_reap)
+            self._wakeup.wait(self._due(), self._elector.fd, at_once=self._more_to_reap)
             self._hear(platform.clock())
             for each in wanted(self._signals):
                 self._on_signal(each.number, platform.clock(), terminal=each.terminal)
@@ -82,11 +81,9 @@ class Supervisor:
     def _due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
         term = self._term
-        due = [term.start_at, term.stop_by, term.end_by, self._sweep.next_at]
+        due = [term.start_at, term.stop_by, self._sweep.next_at, self._minder.due(self._state, term)]
         if self._state in {State.LEADING, State.STOPPING}:
             due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
-        if self._elector:
-            due.append(self._elector_due(self._elector))
         return min(due)
 
     def _act(self, now: float) -> None:
@@ -104,10 +101,11 @@ class Supervisor:
             self._begin_sweep(now)
         if self._state is State.SWEEPING and self._sweep.done(now):
             self._swept(now)
-        if now >= term.end_by:
-            self._force_end()
-        if self._elector:
-            self._mind_elector(self._elector, now)
+        if not self._minder.mind(self._state, self._term, now):
+            if self._state is State.WAITING:
+                self._end(FAILED, now)
+            else:
+                self._to(State.ENDED)
 
     def _to(self, state: State) -> None:
         if state not in NEXT[self._state]:
@@ -119,16 +117,12 @@ class Supervisor:
     # --- what the elector says
 
     def _hear(self, now: float) -> None:
-        heard = self._elector.hear(now) if self._elector else []
+        heard = self._elector.hear(now)
         for message in heard:
             if message.term == self._term.number:
                 self._on_message(message, now)
         if heard:
-            self._tell(m.Alive(self._term.number))
-
-    def _tell(self, message: m.Message) -> None:
-        if self._elector:
-            self._elector.tell(message)
+            self._elector.tell(m.Alive(self._term.number))
 
     def _on_message(self, message: m.Message, now: float) -> None:
         if isinstance(message, m.Lead):
@@ -146,7 +140,7 @@ class Supervisor:
             if self._state is State.WAITING:
                 self._end(message.status, now)
         elif isinstance(message, m.Released):
-            self._on_released(message)
+            self._minder.released(message, self._term)
 
     def _on_observe(self, observe: m.Observe) -> None:
         if self._plan.lock != "file":
@@ -157,7 +151,7 @@ class Supervisor:
     def _on_lead(self, lead: m.Lead, now: float) -> None:
         self._term.lead = lead
         self._term.t0 = lead.stop_at - self._plan.renew_deadline
-        self._suspend = False  # Ctrl-Z came too late: a leader does not sleep
+        self._minder.stay_awake()
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
         self._to(State.LEADING)
         if self._plan.lock != "file":
@@ -167,20 +161,11 @@ class Supervisor:
         self._term.start_at = now
 
     def _on_extend(self, extend: m.Extend, now: float) -> None:
-        if self._state is State.WAITING and self._elector:  # its Lead was lost: another will say it
+        if self._state is State.WAITING:  # its Lead was lost: another will say it
             self._elector.replace()
         elif not self._term.lost:
             self._deadline.extend(extend.stop_at, extend.kill_at, now)
             self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
-
-    def _on_released(self, message: m.Released) -> None:
-        self._term.owed = False
-        if message.released:
-            self._log.info("released the lock")
-        elif self._term.lead and not self._plan.release:
-            self._log.info("not released, as asked: the lock runs out by itself")
-        elif self._term.lead and not self._term.lost:
-            self._log.warning(f"did not release the lock: {message.why}; it runs out by itself")
 
     # --- signals
 
@@ -188,15 +173,14 @@ class Supervisor:
         if self._state is State.ENDED:
             return
         if self._state is State.WAITING:
-            if number == signal.SIGTSTP and self._elector:
-                self._suspend = True
-                self._elector.kill()
+            if number == signal.SIGTSTP:
+                self._minder.suspend()
             elif number in ENDING:
                 self._log.info(f"{name(number)}: ending")
                 self._end(128 + number, now)
         elif self._state is State.RELEASING:
             if number in ENDING:
-                self._force_end()
+                self._minder.abandon()
         elif number in POLITE:
             self._on_polite(number, now, terminal=terminal)
         else:
@@ -226,19 +210,11 @@ class Supervisor:
         reaped = children.reap(_MOST_REAPED)
         self._more_to_reap = len(reaped) == _MOST_REAPED
         for pid, status in reaped:
-            if self._elector and pid == self._elector.pid:
-                self._on_elector(self._elector, status, now)
+            if pid == self._elector.pid:
+                self._minder.ended(status, now)
+                self._hear(now)  # its last words
             elif self._command.main and pid == self._command.main.pid:
                 self._on_main(self._command.main, status, now)
-
-    def _on_elector(self, elector: Elector, status: int, now: float) -> None:
-        if os.WIFSTOPPED(status):
-            self._log.warning("the elector was stopped: replacing it")
-            elector.replace()
-            return
-        self._command.tree.spared.discard(elector.pid)
-        elector.reaped(now, failed=status != 0 and not self._suspend)
-        self._hear(now)  # its last words
 
     def _on_main(self, main: children.Child, status: int, now: float) -> None:
         if os.WIFSTOPPED(status):
@@ -266,15 +242,14 @@ class Supervisor:
         term = self._term
         term.start_at = math.inf
         env = environment(self._plan, term.lead, term.incarnation)
-        keep = self._elector.starter.inherited if self._elector else ()
         try:
-            main = self._command.fork(env, keep, self._deadline.stop_at, now)
+            main = self._command.fork(env, self._elector.starter.inherited, self._deadline.stop_at, now)
         except OSError as error:
             self._log.error(f"cannot start the command: {error.strerror}")
             self._status = FAILED
             self._begin_sweep(now)
             return
-        self._tell(m.Started(term.number, main.pid, main.start))
+        self._elector.tell(m.Started(term.number, main.pid, main.start))
         main.let_through()
         self._log.info(f"started the command: pid {main.pid}", pid=main.pid)
 
@@ -303,7 +278,7 @@ class Supervisor:
         self._to(State.STOPPING)
         self._term.stop_by = by
         self._log.info(f"stopping the command with {name(number)}")
-        self._tell(m.Stopping(self._term.number))
+        self._elector.tell(m.Stopping(self._term.number))
         if send:
             self._command.ask_to_stop(number)
 
@@ -336,93 +311,13 @@ class Supervisor:
         self._deadline.end()
         previous, self._term = self._term, Term(self._term.number + 1)
         self._status = 0
-        self._tell(m.Again(previous.number, self._term.incarnation))
+        self._elector.tell(m.Again(previous.number, self._term.incarnation))
 
     # --- the end
 
     def _end(self, status: int, now: float) -> None:
         """Nothing runs. The elector gives up what may be ours, then ends; then so do we."""
-        term, elector, waited = self._term, self._elector, self._state is State.WAITING
         self._status = status
-        if not elector:
-            self._to(State.ENDED)
-            return
         self._to(State.RELEASING)
-        asks = elector.starter.releases and not term.lost
-        term.end_by = now + _PARTING + (2 * self._plan.request_timeout if asks else 0.0)  # one may be under way
-        term.owed = asks and self._plan.release and term.lead is not None
         self._deadline.end()
-        if not elector.pid:
-            self._release_after_all(elector, now)
-            return
-        if waited and not elector.starter.releases:
-            elector.kill()  # what it may have locked meanwhile goes with us
-        elector.tell(m.Empty(term.number, self._plan.release and not term.lost))
-
-    def _force_end(self) -> None:
-        self._term.end_by, self._term.owed = math.inf, False
-        self._log.warning("the elector did not end in time: not released")
-        if self._elector:
-            self._elector.kill()
-
-    # --- the elector
-
-    def _elector_due(self, elector: Elector) -> float:
-        """When the next one has to be started, or the present one counts as hung."""
-        if self._state is State.WAITING:
-            return math.inf if elector.pid or self._suspend else elector.start_at
-        if self._term.lost or self._state in {State.RELEASING, State.ENDED}:
-            return math.inf
-        return elector.silent_until() if elector.pid else elector.start_at
-
-    def _mind_elector(self, elector: Elector, now: float) -> None:
-        due = now >= self._elector_due(elector)
-        if elector.pid and due:
-            self._log.warning("the elector is silent: replacing it")
-            elector.replace()
-        elif not elector.pid and self._state is State.RELEASING:
-            self._release_after_all(elector, now)
-        elif not elector.pid and self._suspend:
-            self._sleep(elector)
-        elif not elector.pid and due:
-            self._start_elector(elector, now)
-
-    def _start_elector(self, elector: Elector, now: float) -> None:
-        if self._state is State.WAITING and elector.hopeless:
-            self._log.error("the elector keeps dying before it says a word")
-            self._end(FAILED, now)
-            return
-        leading = self._term.lead is not None
-        tree = self._command.tree
-        try:
-            known = tree.members() if leading else []
-            elector.start(now, self._term.assignment(known))
-        except OSError as error:
-            self._log.repeated(f"cannot start the elector: {error.strerror}")
-            give_up = math.inf if leading or self._plan.wait is None else self._plan.started + self._plan.wait
-            elector.start_at = min(now + 1, give_up)
-            if now >= give_up:
-                self._end(FAILED, now)
-            return
-        tree.spared = {elector.pid}
-        if leading:
-            goes_on = "; the command goes on" if self._command.runs else ""
-            self._log.warning(f"the elector died: replaced by pid {elector.pid}{goes_on}")
-
-    def _release_after_all(self, elector: Elector, now: float) -> None:
-        """The elector ended before it could release: another may, once."""
-        owed, self._term.owed = self._term.owed, False
-        if owed and now < self._term.end_by:
-            self._start_elector(elector, now)
-        if elector.pid:
-            elector.tell(m.Empty(self._term.number, release=True))
-        else:
-            self._to(State.ENDED)
-
-    def _sleep(self, elector: Elector) -> None:
-        """Ctrl-Z on a candidate: it does not contend while it is stopped, nor hold what its elector may have locked."""
-        elector.starter.let_go()
-        self._log.info("suspended")
-        self._signals.suspend()
-        self._suspend = False
-        self._log.info("continued")
+        self._minder.dismiss(self._term, now)

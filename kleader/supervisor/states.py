@@ -17,7 +17,7 @@ class State(Enum):
 
 
 NEXT = {
-    State.WAITING: {State.LEADING, State.RELEASING, State.ENDED},
+    State.WAITING: {State.LEADING, State.RELEASING},
     State.LEADING: {State.STOPPING, State.SWEEPING},
     State.STOPPING: {State.SWEEPING},
     State.SWEEPING: {State.LEADING, State.WAITING, State.RELEASING, State.ENDED},

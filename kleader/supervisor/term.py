@@ -26,8 +26,6 @@ class Term:
         self.quit = 0  # the signal that asked kleader to end
         self.start_at = math.inf  # when to start the command
         self.stop_by = math.inf  # when what was asked to stop is killed
-        self.end_by = math.inf  # when the elector must have ended
-        self.owed = False  # a release was asked for, and is not done
 
     def assignment(self, tree: list[Process]) -> m.Assign:
         """What a new elector has to know; ``tree``: what already runs."""

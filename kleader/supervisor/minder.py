@@ -1,0 +1,138 @@
+"""Minds the elector: one is at work while it is of use, and at the end it gives up the lock."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from kleader.link import messages as m
+from kleader.supervisor.states import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kleader.link.plan import Plan
+    from kleader.log import Log
+    from kleader.platform import Signals
+    from kleader.supervisor.command import Command
+    from kleader.supervisor.elector import Elector
+    from kleader.supervisor.term import Term
+
+_PARTING = 1.0  # seconds that an elector gets to end, beyond a last request
+
+
+class Minder:
+    """Starts the elector, replaces one that died or hangs, and starts another for a release that is owed."""
+
+    def __init__(self, plan: Plan, log: Log, signals: Signals, elector: Elector, command: Command) -> None:
+        self._plan, self._log, self._signals, self._elector, self._command = plan, log, signals, elector, command
+        self._drowsy = False  # Ctrl-Z on a candidate: it sleeps once its elector has ended
+        self._owed = False  # a release was asked for, and is not done
+        self._end_by = math.inf  # when the elector must have ended
+
+    def due(self, state: State, term: Term) -> float:
+        """When the next one has to be started, or the present one counts as hung."""
+        elector = self._elector
+        if state is State.RELEASING:
+            return self._end_by if elector.pid else 0.0
+        if state is State.WAITING:
+            return math.inf if elector.pid or self._drowsy else elector.start_at
+        if term.lost or state is State.ENDED or not self._plan.lock:
+            return math.inf
+        return elector.silent_until() if elector.pid else elector.start_at
+
+    def mind(self, state: State, term: Term, now: float) -> bool:
+        """Do what is due. False once there is no elector, and there will be none."""
+        due = now >= self.due(state, term)
+        if self._elector.pid:
+            if due and state is State.RELEASING:
+                self.abandon()
+            elif due:
+                self._log.warning("the elector is silent: replacing it")
+                self._elector.replace()
+        elif state is State.RELEASING:
+            return self._release_after_all(term, now)
+        elif self._drowsy:
+            self._sleep()
+        elif due:
+            return self._start(state, term, now)
+        return True
+
+    def ended(self, status: int, now: float) -> None:
+        """Take in what waitpid said of it."""
+        if os.WIFSTOPPED(status):
+            self._log.warning("the elector was stopped: replacing it")
+            self._elector.replace()
+            return
+        self._command.tree.spared.discard(self._elector.pid)
+        self._elector.reaped(now, failed=status != 0 and not self._drowsy)
+
+    def suspend(self) -> None:
+        """Ctrl-Z on a candidate: it does not contend while it is stopped."""
+        self._drowsy = True
+        self._elector.kill()
+
+    def stay_awake(self) -> None:
+        """A Ctrl-Z came too late: a leader does not sleep."""
+        self._drowsy = False
+
+    def dismiss(self, term: Term, now: float) -> None:
+        """Nothing runs. It gives up what may be ours, then ends."""
+        elector = self._elector
+        asks = elector.starter.releases and not term.lost
+        self._end_by = now + _PARTING + (2 * self._plan.request_timeout if asks else 0.0)  # one may be under way
+        self._owed = asks and self._plan.release and term.lead is not None
+        if not term.lead and not elector.starter.releases:
+            elector.kill()  # what it may have locked meanwhile goes with us
+        elector.tell(m.Empty(term.number, self._plan.release and not term.lost))
+
+    def released(self, said: m.Released, term: Term) -> None:
+        """It has done about the lock what it could."""
+        self._owed = False
+        if said.released:
+            self._log.info("released the lock")
+        elif term.lead and not self._plan.release:
+            self._log.info("not released, as asked: the lock runs out by itself")
+        elif term.lead and not term.lost:
+            self._log.warning(f"did not release the lock: {said.why}; it runs out by itself")
+
+    def abandon(self) -> None:
+        """It takes too long over its end."""
+        self._end_by, self._owed = math.inf, False
+        self._log.warning("the elector did not end in time: not released")
+        self._elector.kill()
+
+    def _start(self, state: State, term: Term, now: float) -> bool:
+        elector = self._elector
+        if state is State.WAITING and elector.hopeless:
+            self._log.error("the elector keeps dying before it says a word")
+            return False
+        leading = term.lead is not None
+        try:
+            known = self._command.tree.members() if leading else []
+            elector.start(now, term.assignment(known))
+        except OSError as error:
+            self._log.repeated(f"cannot start the elector: {error.strerror}")
+            give_up = math.inf if leading or self._plan.wait is None else self._plan.started + self._plan.wait
+            elector.start_at = min(now + 1, give_up)
+            return now < give_up
+        self._command.tree.spared = {elector.pid}
+        if leading:
+            goes_on = "; the command goes on" if self._command.runs else ""
+            self._log.warning(f"the elector died: replaced by pid {elector.pid}{goes_on}")
+        return True
+
+    def _release_after_all(self, term: Term, now: float) -> bool:
+        """The elector ended before it could release: another may, once."""
+        owed, self._owed = self._owed, False
+        if owed and now < self._end_by:
+            self._start(State.RELEASING, term, now)
+        self._elector.tell(m.Empty(term.number, release=True))
+        return self._elector.pid != 0
+
+    def _sleep(self) -> None:
+        """Nothing contends, and nothing is held that the last elector may have locked."""
+        self._elector.starter.let_go()
+        self._log.info("suspended")
+        self._signals.suspend()
+        self._drowsy = False
+        self._log.info("continued")
