@@ -90,12 +90,12 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
     log = _log(plan)
     sys.path[:] = [_HERE, *plan.path]
     try:
-        from kleader.elector import lease
+        from kleader.elector import api
     except ImportError as error:
         log.error(f"the elector cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
         os._exit(FAILED)
     channel = Channel(socket.socket(fileno=link_fd))
-    lease.main(plan, channel, log, supervisor, lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
+    api.main(plan, channel, log, supervisor, lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
 
 
 def kubeconfig(options: str, path: list[str]) -> None:

@@ -181,7 +181,7 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
             raise click.UsageError(msg)
         path = path or _default_path(namespace, name)
     wait, live = _wait(given)
-    if kind == "lease" and wait and wait <= times.lease_duration:
+    if kind not in {"", "file"} and wait and wait <= times.lease_duration:
         remarks.append(
             f"--wait {text(wait)} is not longer than the lease duration {text(times.lease_duration)}:"
             " the lock of a leader that crashed can never be taken in that time",

@@ -56,10 +56,12 @@ class Switch(click.ParamType[Any]):
 
 
 class LockType(click.ParamType[Any]):
-    """``lease``, or ``file`` with or without a path; as a pair of type and path."""
+    """A type of lock, ``file`` with or without a path; as a pair of type and path."""
 
     name = "lock"
-    aliases = {"lease": "lease", "leases": "lease", "file": "file"}  # noqa: RUF012 - read only
+    kinds = ("lease", "configmap", "endpoints", "configmapsleases", "endpointsleases")
+    aliases = {alias: kind for kind in kinds for alias in (kind, f"{kind.removesuffix('s')}s", kind.removesuffix("s"))}  # noqa: RUF012 - read only
+    aliases["file"] = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         """(type, path)."""
@@ -67,7 +69,8 @@ class LockType(click.ParamType[Any]):
             return value
         kind, colon, path = value.partition(":")
         if kind not in self.aliases or (colon and (kind != "file" or not path)):
-            self.fail(f"{_short(value)} is not a lock: choose lease, file or file:PATH", param, ctx)
+            kinds = ", ".join(self.kinds)
+            self.fail(f"{_short(value)} is not a lock: choose {kinds}, file or file:PATH", param, ctx)
         try:
             return self.aliases[kind], os.path.abspath(path) if path else ""
         except OSError:

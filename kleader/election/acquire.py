@@ -8,7 +8,7 @@ from kleader.election import events as e
 from kleader.election import release, renew
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
-from kleader.election.record import SECOND, Record, fresh_time
+from kleader.election.record import SECOND, UNKNOWN, Record
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
@@ -39,11 +39,14 @@ def proceed(turn: Turn) -> None:
 # --- 2. remember what was seen, and when it last changed
 
 
-def _observe(turn: Turn, seen: Observed | None) -> None:
+def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
+    """``told``: by a watch, which leaves out nothing between what was seen before and this."""
     s = turn.s
     if seen is None:
         _vanished(turn)
     elif s.seen is None or not s.seen.same_record(seen):
+        if _named(turn, seen):
+            _named_to_lead(turn, s.seen if told else None)
         _changed(turn, s.seen, seen)
     else:
         s.seen = seen  # another version of the same record, by a label: the wait goes on
@@ -52,14 +55,17 @@ def _observe(turn: Turn, seen: Observed | None) -> None:
 
 def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
     s, holder = turn.s, seen.record.holder
-    s.seen, s.seen_at, s.turn_at = seen, turn.now.boot, _turn_at(turn, seen)
+    s.seen, s.seen_at = seen, turn.now.boot
+    s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before))
     if s.mine(seen):
         return
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
+    s.held_until = max(s.held_until, s.seen_at + _longest(turn, seen.record)) if holder else 0.0
     if holder:
         s.stumbles = 0
-        s.losses += s.known and holder != s.leader
+        s.losses += s.known and holder not in {s.leader, UNKNOWN}
         turn.observe_leader(holder)
+        _mind_duration(turn, seen)
     if s.me.live and before and before.record.holder:
         alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
         s.verdict = e.GiveUp(f"held by {alive[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
@@ -74,31 +80,69 @@ def _vanished(turn: Turn) -> None:
     if s.gone_wait:
         turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(s.gone_wait)}"))
     s.seen, s.seen_at, s.turn_at = None, now.boot, now.boot + s.gone_wait + now.luck * _spread(turn)
+    if s.me.coordinated:
+        s.turn_at = inf  # the control plane creates it
+
+
+def _mind_duration(turn: Turn, seen: Observed) -> None:
+    mine, theirs = turn.s.me.timing.lease_duration, seen.record.duration
+    if turn.s.me.rivals_expire and theirs < mine and seen.record.acquired is not None:
+        turn.do(
+            e.Report(
+                f"{seen.record.holder[:256]} leads with a lease duration of {text(theirs)}, less than our {text(mine)}:"
+                f" a client-go before 0.27 would take our lock too early; give --lease-duration {text(theirs)}"
+            )
+        )
 
 
 # --- 3. whose turn it is, and when
 
 
-def _turn_at(turn: Turn, seen: Observed) -> float:
-    now, record = turn.now, seen.record
+def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
+    s, now, record = turn.s, turn.now, seen.record
     if seen.fault:
         turn.do(e.Report(f"{seen.fault}: the lock counts as held"))
         return inf
-    if turn.s.mine(seen):
-        return now.boot + _claim(turn, record)
-    return now.boot + (record.duration if record.holder else 0) + now.luck * _spread(turn)
+    if s.mine(seen) and not seen.torn:
+        if seen.preferred not in {"", s.me.identity}:
+            return inf  # coordinated: let it run out
+        if not claimed:
+            turn.claim(record)
+        return min(max(s.ready_at, now.boot), now.boot + s.me.timing.retry_period)
+    if s.me.coordinated and record.holder != s.me.identity:
+        return inf  # the control plane names the next
+    if _named(turn, seen):
+        return now.boot
+    return now.boot + (record.duration if record.holder or seen.torn else 0) + now.luck * _spread(turn)
 
 
-def _claim(turn: Turn, record: Record) -> float:
-    """How long a lock that was found to be one's own stays a claim only, before a fresh write may make it a term.
+def _longest(turn: Turn, record: Record) -> float:
+    """For how long from now on its holder, or whoever the control plane has named it over, may still run."""
+    return record.duration if record.acquired is not None else max(record.duration, turn.s.me.timing.lease_duration)
 
-    An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone has
-    no transitions, does not: the lock may have been there meanwhile, and its holder not have noticed the deletion yet.
+
+def _named(turn: Turn, seen: Observed) -> bool:
+    """Whether the control plane has named this candidate (KEP-4355): it does so without an acquireTime."""
+    me, record = turn.s.me, seen.record
+    return me.coordinated and record.holder == me.identity and record.acquired is None and not turn.s.mine(seen)
+
+
+def _named_to_lead(turn: Turn, before: Observed | None) -> None:
+    """The control plane judged the last holder by its own clock; this one counts from when that was seen to change.
+
+    ``before`` is what was there until then, if that is known for certain. Only then may a term begin earlier than a
+    whole lease duration from now: at once if nobody held it, else when whoever was seen to hold it must have ended.
     """
-    wait = 0.0 if record.transitions else turn.s.gone_wait
-    if wait:
-        turn.do(e.Report(f"created the lock anew; whoever held it before may still run: waiting {text(wait)}"))
-    return wait
+    s = turn.s
+    if before is None:
+        ready = turn.now.boot + max(s.gone_wait, s.me.timing.lease_duration)
+    elif before.record.holder:
+        ready = s.held_until
+    else:
+        ready = turn.now.boot
+    s.ready_at = max(s.ready_at, ready)
+    if s.ready_at > turn.now.boot:
+        turn.do(e.Report(f"named to lead; who led before may still run: waiting {text(s.ready_at - turn.now.boot)}"))
 
 
 def _spread(turn: Turn) -> float:
@@ -115,8 +159,8 @@ def _spread(turn: Turn) -> float:
 
 def _take(turn: Turn) -> None:
     s, base = turn.s, turn.s.seen
-    renewed = fresh_time(base.record.renewed if base else None, turn.now.wall)
-    acquired, transitions = turn.now.wall, base.record.transitions + 1 if base else 0
+    renewed = turn.fresh_time(base.record.renewed if base else None)
+    acquired, transitions = turn.wall, base.record.transitions + 1 if base else 0
     if base and s.mine(base):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
@@ -127,8 +171,8 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
     """The lock is ours. If that may have changed since, or it is late, or a claim, a fresh write must show it first."""
     s = turn.s
     overtaken = s.news and not (s.seen and s.mine(s.seen))
-    claim = write.base is None and s.gone_wait
-    if overtaken or claim or turn.now.boot >= s.me.timing.stop_at(s.sent_at):
+    created = write.base is None and s.gone_wait
+    if overtaken or created or not s.ready_at <= turn.now.boot < s.me.timing.stop_at(s.sent_at):
         _observe(turn, seen)
         s.read_at = s.read_at if s.watching else turn.now.boot + turn.poll_period()
         return
@@ -143,9 +187,12 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     """Somebody else was faster, or nobody knows what happened: look again before the next write."""
     s, now = turn.s, turn.now.boot
     turn.pause(failure)
-    if isinstance(request, e.Get):
+    if failure.kind is Kind.HOPELESS:
+        s.verdict = e.GiveUp(failure.message, FAILED)
+        release.close(turn, release=True)
+    elif isinstance(request, e.Get):
         return
-    if failure.kind is Kind.CONFLICT:
+    elif failure.kind is Kind.CONFLICT:
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
         s.spent = not s.news
         if s.spent:  # the watch is about to tell; read only if it does not
@@ -174,7 +221,7 @@ def _look_on(turn: Turn) -> None:
         s.read_at = now + turn.poll_period()
     else:
         s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
-        turn.do(e.Watch(s.seen.version if s.seen else ""))
+        turn.do(e.Watch(s.seen))
 
 
 def saw(turn: Turn, seen: Observed | None) -> None:
@@ -182,7 +229,7 @@ def saw(turn: Turn, seen: Observed | None) -> None:
     s = turn.s
     if s.watching:
         s.trouble, s.news, s.read_at = "", True, turn.now.boot + SILENCE
-        _observe(turn, seen)
+        _observe(turn, seen, told=True)
 
 
 def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
@@ -222,6 +269,8 @@ def _why_not(turn: Turn) -> str:
         return f"the lock counts as held: {seen.fault}"
     if seen is None or not seen.record.holder or s.mine(seen):
         return "the lock could not be taken in time"
+    if s.me.coordinated:
+        return f"the control plane has named {seen.record.holder[:256]}"
     age = ""
     if seen.record.renewed is not None:
         age = f", last renewed {text(max(0, (turn.now.wall - seen.record.renewed) // SECOND))} ago by its own clock"

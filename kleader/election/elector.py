@@ -23,7 +23,7 @@ from typing import Protocol
 from kleader.election import acquire, release, renew
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
-from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
+from kleader.election.state import Candidate, Phase, State, anew, resume, resume_waiting
 from kleader.election.turn import Turn
 
 __all__ = ["Candidate", "Phase", "State", "resume", "resume_waiting", "step"]
@@ -58,7 +58,9 @@ def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action,
                 renew.lose(turn, reason, kill_now=False)
         case e.Again():
             _again(turn, event)
-    if part := _PARTS.get(turn.s.phase):
+    phase = None
+    while phase is not turn.s.phase and (part := _PARTS.get(turn.s.phase)):  # a release may end in a new candidacy
+        phase = turn.s.phase
         part.proceed(turn)
     return turn.s, tuple(turn.actions)
 
@@ -98,14 +100,9 @@ def _failed(turn: Turn, part: _Part, request: e.Get | e.Write, failure: Failure)
 
 def _again(turn: Turn, event: e.Again) -> None:
     """Start anew, whatever went before: the supervisor may have been the first to judge the term lost."""
-    turn.unwatch()
-    s = turn.s
-    turn.s = State(
-        replace(s.me, wait_until=event.wait_until, one_try=False, live=False),  # patience is of the first candidacy
-        event.incarnation,
-        gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
-        leader=s.leader,
-        losses=s.losses,
-        denied=s.denied,
-        serial=s.serial,
-    )
+    if event.release and turn.s.phase is Phase.LEADING:
+        turn.s.again = event.incarnation
+        release.close(turn, release=True)
+    else:
+        turn.unwatch()
+        turn.s = anew(turn.s, event.incarnation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from math import inf
 from typing import Any, NamedTuple
 
 from kleader.election.record import Record  # noqa: TC001 - dataclass fields
@@ -27,10 +26,17 @@ class Observed:
     version: str = ""  # resourceVersion
     fault: str = ""  # why the record cannot be read: such a lock is held
     base: Any = None  # the object itself, which the next write starts from
+    torn: bool = False  # one of a multilock's two objects is missing: held, and one's own only to who leads already
+    beside: Any = None  # what else the lock is kept in, as far as a change of it starts a challenger's wait anew
+    preferred: str = ""  # coordinated: whom the control plane wants to lead instead
 
     def same_record(self, other: Observed) -> bool:
         """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""
-        return (self.record, self.incarnation, self.fault) == (other.record, other.incarnation, other.fault)
+        return self._told == other._told
+
+    @property
+    def _told(self) -> tuple[Any, ...]:
+        return self.record, self.incarnation, self.fault, self.torn, self.beside, self.preferred
 
 
 class Kind(Enum):
@@ -42,6 +48,7 @@ class Kind(Enum):
     REFUSED = "refused"  # 400, 422, no such namespace: the request itself is at fault
     THROTTLED = "throttled"  # 429
     UNREACHABLE = "unreachable"  # no answer, or one that cannot be trusted: a write may have happened
+    HOPELESS = "hopeless"  # waiting cannot help
 
 
 class Failure(NamedTuple):
@@ -117,10 +124,13 @@ class Deserted:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Become a candidate once more, under a new incarnation. Nothing of the last one is alive; what it did is void."""
+    """Become a candidate once more, under a new incarnation. Nothing of the last one is alive; what it did is void.
+
+    With ``release`` the term ended in good order: the lock is given up first.
+    """
 
     incarnation: str
-    wait_until: float = inf  # give up acquiring then (boot clock)
+    release: bool = False
 
 
 Event = Woke | Got | Wrote | Failed | Saw | WatchEnded | Emptied | Deserted | Again
@@ -150,9 +160,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Watch the one object from after ``version`` ("" : from whatever is there now), instead of any watch before."""
+    """Watch the lock from after what was seen (None: from whatever is there now), instead of any watch before."""
 
-    version: str
+    seen: Observed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +198,13 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class Yield:
+    """The term is to end in good order: the command stopped as by TERM, then the lock released."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observe:
     """Somebody else, or oneself, was seen to lead: client-go's OnNewLeader, but never told of an empty holder."""
 
@@ -217,4 +234,4 @@ class Done:
     why: str = ""
 
 
-Action = Get | Write | Watch | Unwatch | Lead | Extend | Lost | Observe | Report | GiveUp | Done
+Action = Get | Write | Watch | Unwatch | Lead | Extend | Lost | Yield | Observe | Report | GiveUp | Done

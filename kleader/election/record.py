@@ -6,12 +6,14 @@ strict. What cannot be read without doubt raises MalformedRecordError: such a lo
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 SECOND = 1_000_000
+UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of two locks that differ
 LONGEST_HOLDER = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
 LONGEST_DURATION = 366 * 24 * 3600  # seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -62,20 +64,62 @@ def from_lease_spec(spec: object) -> Record:
     )
 
 
-def fresh_time(previous: int | None, wall: int) -> int:
+def to_annotation(record: Record) -> str:
+    """The record as JSON, as client-go before 0.24 wrote it onto ConfigMaps and Endpoints: times in whole seconds."""
+    fields = {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration,
+        "acquireTime": None if record.acquired is None else time(record.acquired),
+        "renewTime": None if record.renewed is None else time(record.renewed),
+        "leaderTransitions": record.transitions,
+    }
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def from_annotation(text: object) -> Record:
+    """The record in an annotation's JSON. Names of fields read as encoding/json reads them: in any case."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else text
+    except (ValueError, RecursionError):
+        msg = "it is not JSON"
+        raise MalformedRecordError(msg) from None
+    if found is None:
+        return Record()
+    if not isinstance(found, dict) or text is found:
+        msg = "it is not a JSON object"
+        raise MalformedRecordError(msg)
+    fields = {name.lower(): value for name, value in found.items()}
+    holder = _holder(fields.get("holderidentity"), "holderIdentity")
+    return Record(
+        holder,
+        _duration(fields.get("leasedurationseconds"), "leaseDurationSeconds", held=bool(holder)),
+        _instant(fields.get("acquiretime"), "acquireTime"),
+        _instant(fields.get("renewtime"), "renewTime"),
+        _count(fields.get("leadertransitions"), "leaderTransitions"),
+    )
+
+
+def fresh_time(previous: int | None, wall: int, tick: int = 1) -> int:
     """A renewTime that every reader tells from the previous one: at least a whole second later.
 
     client-go compares records at whole seconds, so two renewals within one second are one to it. A previous time far in
-    the future (somebody's edit, a clock that was set back) is not followed.
+    the future (somebody's edit, a clock that was set back) is not followed. ``tick``: the microseconds that the record
+    is kept to.
     """
+    now = wall // tick * tick
     if previous is None or previous - wall > _FAR:
-        return wall
-    return max(wall, previous + SECOND)
+        return now
+    return max(now, -(-previous // tick) * tick + SECOND)
 
 
 def micro_time(instant: int) -> str:
     """MicroTime as the API server wants it: UTC and exactly six digits (metav1.RFC3339Micro)."""
     return (_EPOCH + timedelta(microseconds=instant)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def time(instant: int) -> str:
+    """metav1.Time as an annotation's record has it: UTC and whole seconds (RFC 3339)."""
+    return micro_time(instant // SECOND * SECOND)[: -len(".000000Z")] + "Z"
 
 
 def parse_time(text: str) -> int:

@@ -6,11 +6,12 @@ from math import inf
 
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
-from kleader.election.record import Record, fresh_time
+from kleader.election.record import Record
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
+_UNPROVEN = "whoever held it before may still run"
 
 
 def close(turn: Turn, *, release: bool) -> None:
@@ -25,6 +26,7 @@ def close(turn: Turn, *, release: bool) -> None:
         s.phase, s.call_at, s.stumbles = Phase.RELEASING, now, 0
         patience = s.me.request_timeout * (2 if s.pending else 1)  # what is under way may use up one of them
         s.release_by = min(now + patience, s.kill_at if leading else inf)
+        s.led = leading
         s.seen = s.seen if s.seen and s.mine(s.seen) else None
         proceed(turn)
     elif s.phase is Phase.FOLLOWING:
@@ -45,8 +47,10 @@ def proceed(turn: Turn) -> None:
         return
     elif s.seen is None:
         turn.send(e.Get(s.serial, timeout))
+    elif not s.led and now < s.ready_at:
+        turn.over(released=False, why=_UNPROVEN)  # an empty holder would say that all before are dead
     else:
-        renewed = fresh_time(s.seen.record.renewed, turn.now.wall)
+        renewed = turn.fresh_time(s.seen.record.renewed)
         record = Record("", DURATION, renewed, renewed, s.seen.record.transitions)
         s.parted = True
         turn.send(e.Write(s.serial, timeout, s.seen, record, ""))
@@ -55,7 +59,7 @@ def proceed(turn: Turn) -> None:
 def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
     """Released; or the answer to what was under way when the end came."""
     if write.record.holder:
-        turn.s.seen = seen
+        _found(turn, seen)
     else:
         turn.over(released=True)
 
@@ -73,8 +77,14 @@ def got(turn: Turn, seen: Observed | None) -> None:
     if seen is None:
         turn.over(released=True, why="the lock object is gone")
     elif s.mine(seen):
-        s.seen = seen
+        _found(turn, seen)
     elif s.parted and not seen.record.holder and not seen.fault:
         turn.over(released=True)  # by the write whose answer was lost
     else:
         turn.over(released=False, why="the lock is no longer ours")
+
+
+def _found(turn: Turn, seen: Observed) -> None:
+    if not turn.s.led and not turn.s.ready_at:
+        turn.claim(seen.record)
+    turn.s.seen = seen

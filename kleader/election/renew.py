@@ -5,7 +5,7 @@ from __future__ import annotations
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
-from kleader.election.record import Record, fresh_time
+from kleader.election.record import Record
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
@@ -26,7 +26,7 @@ def proceed(turn: Turn) -> None:
 def _write(turn: Turn, base: Observed | None) -> None:
     s = turn.s
     previous = base.record.renewed if base else max(s.sent or (), default=None)
-    renewed = fresh_time(previous, turn.now.wall)
+    renewed = turn.fresh_time(previous)
     record = Record(s.me.identity, s.me.timing.lease_duration, s.acquired or renewed, renewed, s.transitions)
     if s.sent is not None:
         s.sent |= {renewed}
@@ -69,6 +69,15 @@ def got(turn: Turn, seen: Observed | None) -> None:
         lose(turn, "somebody else writes under this very identity and incarnation", kill_now=True)
     else:
         s.seen, s.acquired, s.transitions = seen, seen.record.acquired or s.acquired, seen.record.transitions
+        _mind_preference(turn, seen)
+
+
+def _mind_preference(turn: Turn, seen: Observed) -> None:
+    """client-go's end of term (KEP-4355): another is preferred. Unlike there the lock is renewed until it is empty."""
+    s = turn.s
+    if seen.preferred not in {"", s.me.identity} and not s.yielding:
+        s.yielding = True
+        turn.do(e.Yield(f"end of term: {seen.preferred[:256]} is to lead"))
 
 
 def lose(turn: Turn, reason: str, *, kill_now: bool) -> None:

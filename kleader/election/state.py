@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
 
@@ -30,6 +30,9 @@ class Candidate:
     wait_until: float = inf  # give up acquiring then (boot clock)
     one_try: bool = False  # --no-wait
     live: bool = False  # --wait live: give up on the first renewal seen
+    tick: int = 1  # microseconds that the lock's records are kept to
+    rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
+    coordinated: bool = False  # the control plane names the leader (KEP-4355)
 
 
 @dataclass(slots=True)
@@ -55,6 +58,8 @@ class State:
     # when to do what
     read_at: float = 0.0  # read the lock, if no watch event comes first
     turn_at: float = inf  # take it, if nothing changes
+    ready_at: float = 0.0  # no term begins before, though the lock is one's own: whoever had it may still run
+    held_until: float = 0.0  # nobody who was seen to hold the lock runs after
     call_at: float = 0.0  # no request before; a leader's next renewal
     release_by: float = inf  # no try to release after
 
@@ -78,8 +83,11 @@ class State:
     acquired: int = 0
     transitions: int = 0
     doubt: bool = False  # an acquiring write without an answer may have happened
+    led: bool = False  # what is released was a term, not a claim only
     parted: bool = False  # a release was sent
+    yielding: bool = False  # the end of the term was asked for
     verdict: GiveUp | None = None
+    again: str = ""  # the incarnation under which to contend once more, when the lock has been given up
 
     @property
     def stop_at(self) -> float:
@@ -111,6 +119,19 @@ class State:
     def mine(self, seen: Observed) -> bool:
         """Whether the lock shows this very candidacy as its holder: the identity alone could be another process."""
         return seen.record.holder == self.me.identity and seen.incarnation == self.incarnation
+
+
+def anew(s: State, incarnation: str) -> State:
+    """The state of a new candidacy. Gone is not free to it either; patience was of the first candidacy."""
+    return State(
+        replace(s.me, wait_until=inf, one_try=False, live=False),
+        incarnation,
+        gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
+        leader=s.leader,
+        losses=s.losses,
+        denied=s.denied,
+        serial=s.serial,
+    )
 
 
 def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transitions: int) -> State:

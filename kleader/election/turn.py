@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kleader.election import events as e
+from kleader.election.duration import text
 from kleader.election.events import Action, Failure, Instant, Kind
-from kleader.election.state import Phase, State
+from kleader.election.record import UNKNOWN, Record, fresh_time
+from kleader.election.state import Phase, State, anew
 from kleader.election.timing import JITTER
 
 
@@ -21,6 +23,15 @@ class Turn:
     def do(self, action: Action) -> None:
         """Ask for something."""
         self.actions.append(action)
+
+    @property
+    def wall(self) -> int:
+        """The wall clock as far as the lock's records keep it."""
+        return self.now.wall // self.s.me.tick * self.s.me.tick
+
+    def fresh_time(self, previous: int | None) -> int:
+        """A renewTime that every reader tells from ``previous``."""
+        return fresh_time(previous, self.now.wall, self.s.me.tick)
 
     def send(self, request: e.Get | e.Write) -> None:
         """Make a request. The instant of this step is before it is sent: a term may count from it."""
@@ -57,9 +68,21 @@ class Turn:
         """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself."""
         return self.s.me.timing.retry_period * (1 + self.now.luck * JITTER)
 
+    def claim(self, record: Record) -> None:
+        """A lock that was found to be one's own may be a claim only, for a while, before a fresh write makes it a term.
+
+        An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone
+        has no transitions, does not: the lock may have been there meanwhile, and its holder not have noticed the
+        deletion yet.
+        """
+        s, wait = self.s, 0.0 if record.transitions else self.s.gone_wait
+        if wait:
+            self.do(e.Report(f"created the lock anew; whoever held it before may still run: waiting {text(wait)}"))
+            s.ready_at = max(s.ready_at, self.now.boot + wait)
+
     def observe_leader(self, holder: str) -> None:
         """Tell who leads, once for each change."""
-        if holder != self.s.leader:
+        if holder not in {self.s.leader, UNKNOWN}:
             self.s.leader = holder
             self.do(e.Observe(holder))
 
@@ -70,9 +93,13 @@ class Turn:
             self.do(e.Unwatch())
 
     def over(self, *, released: bool, why: str = "") -> None:
-        """End. What is still under way does not matter any more."""
+        """End, or begin once more. What is still under way does not matter any more."""
         s = self.s
         self.unwatch()
+        if s.again:
+            self.do(e.Report("released the lock" if released else f"did not release the lock: {why}"))
+            self.s = anew(s, s.again)
+            return
         if s.phase is not Phase.OVER:
             self.do(s.verdict or e.Done(released, why))
         s.phase, s.pending = Phase.OVER, None

@@ -23,6 +23,7 @@ from kleader.locks.base import Lock, LockError, SetUpError, WatchError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from kleader.election.events import Observed
     from kleader.link.channel import Channel
     from kleader.link.plan import Plan
     from kleader.log import Log
@@ -93,6 +94,7 @@ class Loop:
             timing,
             min(plan.request_timeout, timing.request_timeout),
             *((math.inf, False, False) if self._term > 1 else _patience(plan)),
+            *self._lock.traits,
         )
         if assign.leading:
             self._state = resume(
@@ -163,7 +165,7 @@ class Loop:
         if isinstance(action, (e.Watch, e.Unwatch)):
             self._stop_watching()
             if isinstance(action, e.Watch):
-                self._watching = self._spawn(self._watch(action.version))
+                self._watching = self._spawn(self._watch(action.seen))
             return
         if self._requesting:
             self._requesting.cancel()
@@ -200,12 +202,12 @@ class Loop:
             self._requesting = None
         self._feed(event)
 
-    async def _watch(self, version: str) -> None:
+    async def _watch(self, after: Observed | None) -> None:
         lock, mine = self._lock, asyncio.current_task()
         assert lock is not None  # noqa: S101
         ended = e.WatchEnded("the watch ended")
         try:
-            async with aclosing(lock.watch(version, self._plan.request_timeout)) as states:
+            async with aclosing(lock.watch(after, self._plan.request_timeout)) as states:
                 async for seen in states:
                     if self._watching is not mine:  # a cancellation may be lost (before Python 3.12)
                         return

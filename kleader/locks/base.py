@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kleader.election.events import Failure, Kind, Observed, WatchEnded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from kleader.election.record import Record
 
@@ -32,16 +32,34 @@ class SetUpError(Exception):
     """The road to the lock cannot be found: waiting does not help. The message is one line with the mend."""
 
 
+class Traits(NamedTuple):
+    """What one kind of lock is like; a Candidate's fields of the same names say what follows from it."""
+
+    tick: int = 1  # microseconds that its records are kept to
+    rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
+    coordinated: bool = False  # the control plane names the leader
+
+
 class Lock(Protocol):
-    """One lock object. Timeouts are seconds for the whole call; every method raises LockError, a watch WatchError."""
+    """One lock. Timeouts are seconds for the whole call; every method raises LockError, a watch WatchError."""
 
     namespace: str
 
+    @property
+    def traits(self) -> Traits:
+        """What the election has to know of this kind of lock."""
+
     async def get(self, timeout: float) -> Observed:
-        """The object as it is now; Kind.MISSING if there is none."""
+        """The lock as it is now; Kind.MISSING if there is none."""
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
         """Update exactly the state ``base``, or create where nothing is (None). Kind.CONFLICT: somebody was first."""
 
-    def watch(self, version: str, timeout: float) -> AsyncGenerator[Observed | None, None]:
-        """Each later state, None: deleted; ``timeout`` is for its beginning. From ``""``: first the present state."""
+    def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
+        """Each later state, None: deleted; ``timeout`` is for its beginning. After None: first the present state."""
+
+    def references(self, seen: Observed) -> Sequence[dict[str, str]]:
+        """The objects that ``seen`` shows, as an Event names what it is about (core/v1 ObjectReference)."""
+
+    async def leave(self, timeout: float) -> None:
+        """Be no candidate any more, where that is known to others; called before the last release."""

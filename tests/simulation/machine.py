@@ -157,8 +157,8 @@ class Machine:
         match action:
             case e.Get() | e.Write():
                 self._call(action)
-            case e.Watch(version):
-                self._watch(version)
+            case e.Watch(seen):
+                self._watch(seen.version if seen else "")
             case e.Unwatch():
                 self.watch += 1
             case e.Lead():

@@ -80,6 +80,15 @@ class Story:
         self.now, self.actions = end, asked
         return self
 
+    def renews(self, seconds: float) -> Story:
+        """Time passes, and every write that it asks for meanwhile is done at once."""
+        end = self.now + seconds
+        while self.state.wake_at <= end:
+            self.waits(max(0.0, self.state.wake_at - self.now))
+            if isinstance(self.state.pending, e.Write):
+                self.writes()
+        return self.waits(end - self.now)
+
     def idles(self, seconds: float) -> Story:
         """It makes no request for so long, and has made none since the last event."""
         assert not self.requests

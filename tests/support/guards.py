@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, elector, release, renew
+from kleader.election import acquire, elector, release, renew, turn
 from kleader.election.events import Failure, Kind, Observed
-from kleader.election.state import State
+from kleader.election.state import State, anew
 from kleader.election.turn import Turn
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "return now.boot + (record.duration", "return turn.s.sent_at + (record.duration"
     ),
     "a holder's own duration is waited out": lambda: rewritten(
-        acquire, "(record.duration if record.holder else 0)", "(min(5, record.duration) if record.holder else 0)"
+        acquire,
+        "(record.duration if record.holder or",
+        "(min(5, record.duration) if record.holder or",
     ),
     "a write counts only with a new version": lambda: rewritten(
         elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"
@@ -70,7 +73,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "an answer belongs to its request": lambda: rewritten(elector, " or s.pending.serial != event.request.serial", ""),
     "a renewTime is a second after the last": lambda: replaced(
-        (acquire, renew, release), "fresh_time", lambda _previous, wall: wall
+        (Turn,), "fresh_time", lambda turn, _previous: turn.now.wall
     ),
     "a lost answer is followed by a fresh write": lambda: rewritten(
         acquire,
@@ -80,7 +83,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         "    if not s.news:\n        _observe(turn, seen)\n",
     ),
     "a late answer starts nothing": lambda: rewritten(
-        acquire, " or turn.now.boot >= s.me.timing.stop_at(s.sent_at)", ""
+        acquire, "not s.ready_at <= turn.now.boot < s.me.timing.stop_at(s.sent_at)", "turn.now.boot < s.ready_at"
     ),
     "an overtaken answer starts nothing": lambda: rewritten(acquire, "if overtaken or ", "if "),
     "mine means the incarnation too": lambda: replaced(
@@ -88,13 +91,11 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "gone is not free": lambda: rewritten(acquire, "now.boot + s.gone_wait +", "now.boot +"),
     "a lock created anew is a claim at first": lambda: rewritten(
-        acquire, "if overtaken or claim or ", "if overtaken or "
+        acquire, "if overtaken or created or ", "if overtaken or "
     ),
-    "a lock found created anew is a claim at first": lambda: rewritten(
-        acquire, "wait = 0.0 if record.transitions else turn.s.gone_wait", "wait = 0.0"
-    ),
-    "gone is not free to a new candidacy": lambda: rewritten(
-        elector, "gone_wait=max(s.gone_wait, s.me.timing.lease_duration),", ""
+    "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _record: None),
+    "gone is not free to a new candidacy": lambda: replaced(
+        (elector, turn), "anew", lambda s, incarnation: replace(anew(s, incarnation), gone_wait=0.0)
     ),
     "gone is not free to who lost a race": lambda: rewritten(
         acquire, "s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)", "pass"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import threading
 import warnings
 from typing import TYPE_CHECKING, TypeVar
@@ -41,10 +40,9 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-        if sys.version_info < (3, 11):  # whose TLS transport takes itself for open after a failed handshake
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)
-                gc.collect()
+        with warnings.catch_warnings():  # a TLS transport whose handshake was cancelled takes itself for open
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
         if self.failures:
             raise self.failures[0]
 

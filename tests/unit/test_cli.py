@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Refuse = Callable[..., str]
 
 USAGE = 2
+LOCKS = "lease, configmap, endpoints, configmapsleases, endpointsleases, file"
 LONG = "9" * 5000  # more digits than int() takes
 SPELLINGS = {
     "--leader-elect-resource-lock": "--lock",
@@ -153,10 +154,22 @@ def test_an_option_that_does_not_exist_yet_is_no_option(refuse: Refuse, later: s
 # --- values
 
 REFUSED: list[tuple[list[str], str]] = [
-    (["--lock", "bogus"], "'bogus' is not a lock: choose lease, file or file:PATH"),
-    (["--lock", "file:"], "'file:' is not a lock: choose lease, file or file:PATH"),
-    (["--lock", "lease:x"], "'lease:x' is not a lock: choose lease, file or file:PATH"),
-    (["--lock", "configmap"], "'configmap' is not a lock: choose lease, file or file:PATH"),
+    (
+        ["--lock", "bogus"],
+        f"'bogus' is not a lock: choose {LOCKS} or file:PATH",
+    ),
+    (
+        ["--lock", "file:"],
+        f"'file:' is not a lock: choose {LOCKS} or file:PATH",
+    ),
+    (
+        ["--lock", "lease:x"],
+        f"'lease:x' is not a lock: choose {LOCKS} or file:PATH",
+    ),
+    (
+        ["--lock", "endpoints:x"],
+        f"'endpoints:x' is not a lock: choose {LOCKS} or file:PATH",
+    ),
     (["-n", "A"], "--namespace 'A' is not a namespace: lower case letters, digits and - only, 63 at most"),
     (["-n", "a.b"], "--namespace 'a.b' is not a namespace"),
     (["-n", "-a"], "--namespace '-a' is not a namespace"),

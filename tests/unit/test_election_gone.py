@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kleader.election import events as e
 from kleader.election.events import Kind
-from kleader.election.state import resume_waiting
+from kleader.election.state import Phase, resume_waiting
 from tests.support.election import TERM, Story, candidate
 
 # --- gone is not free
@@ -25,16 +25,19 @@ def test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fr
     assert not story.all(e.Lead)
     assert "waiting 15s" in story.asked(e.Report).message
     claim = story.state.seen
-    write = story.idles(14.9).waits(0.1).asked(e.Write)
-    assert write.base is claim
-    story.writes().asked(e.Lead)
+    assert story.waits(2).asked(e.Write).base is claim, "a claim is renewed, or it would run out"
+    assert not story.writes().renews(12.9).all(e.Lead)
+    assert story.state.phase is Phase.FOLLOWING
+    story.waits(0.1).writes().asked(e.Lead)
 
 
 def test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
     story = Story().follows().sees(None).waits(15)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).asked(e.Get)
-    story.reads(landed).idles(14.9).waits(0.1).asked(e.Write)
+    story.reads(landed).renews(14.9)
+    assert story.state.phase is Phase.FOLLOWING
+    story.waits(0.1).writes().asked(e.Lead)
 
 
 def test_a_claim_that_somebody_takes_is_no_more() -> None:
@@ -42,9 +45,22 @@ def test_a_claim_that_somebody_takes_is_no_more() -> None:
     story.sees(story.lock("other")).idles(14.9)
 
 
-def test_a_claim_is_given_up_at_the_end() -> None:
+def test_a_claim_is_left_to_run_out_at_the_end() -> None:
+    """An empty holder would say that all who led before are dead."""
     story = Story().follows().sees(None).waits(15).writes()
-    assert story.tell(e.Emptied(release=True)).asked(e.Write).record.holder == ""
+    assert not story.tell(e.Emptied(release=True)).asked(e.Done).released
+
+
+def test_a_creation_whose_answer_is_lost_is_no_more_than_a_claim_at_the_end() -> None:
+    story = Story().follows().sees(None).waits(15)
+    landed = story.landed()
+    story.tell(e.Emptied(release=True)).fails(Kind.UNREACHABLE).asked(e.Get)
+    assert not story.reads(landed).asked(e.Done).released
+
+
+def test_a_creation_that_is_done_after_the_end_is_no_more_than_a_claim() -> None:
+    story = Story().follows().sees(None).waits(15).tell(e.Emptied(release=True)).writes()
+    assert not story.asked(e.Done).released
 
 
 def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_ones_own() -> None:
@@ -119,5 +135,5 @@ def test_a_new_candidacy_ignores_the_answers_of_the_last_one() -> None:
 def test_a_new_candidacy_may_follow_an_end() -> None:
     story = Story().leads().tell(e.Emptied(release=True)).writes()
     assert story.asked(e.Done).released
-    story.tell(e.Again("term-2", wait_until=story.now + 60)).asked(e.Get)
+    story.tell(e.Again("term-2")).asked(e.Get)
     story.reads(story.lock("")).writes().asked(e.Lead)

@@ -58,7 +58,7 @@ def test_a_waiting_candidate_asks_for_nothing_but_its_watch() -> None:
     story = Story()
     held = story.lock("other")
     story.follows(held)
-    assert story.asked(e.Watch).version == held.version
+    assert story.asked(e.Watch).seen == held
     for _ in range(1000):
         assert story.waits(2).actions == []
         story.sees(story.lock("other"))
@@ -76,7 +76,7 @@ def test_a_watch_that_ends_after_a_while_is_begun_anew_from_a_fresh_read() -> No
     story.tell(e.WatchEnded("the server ended it")).asked(e.Get)
     assert not story.all(e.Report)
     again = story.lock("other")
-    assert story.reads(again).asked(e.Watch).version == again.version
+    assert story.reads(again).asked(e.Watch).seen == again
 
 
 def test_a_watch_that_does_not_last_means_polling() -> None:

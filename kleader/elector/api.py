@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kleader.elector.loop import Loop
 from kleader.locks.api import Api
 from kleader.locks.credentials import Credentials
-from kleader.locks.lease import Lease
+from kleader.locks.kinds import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,8 @@ def main(
     async def find_lock() -> Lock:
         credentials = Credentials(plan.api, run_helper)
         await credentials.refresh()
-        return Lease(Api(credentials), plan.namespace or credentials.namespace, plan.name, plan.labels)
+        namespace = plan.namespace or credentials.namespace
+        return make(plan.lock, Api(credentials), namespace, plan.name, plan.labels, plan.lease_duration)
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False

@@ -1,0 +1,143 @@
+"""Two locks held as one, for a fleet that changes from the first kind to the second: client-go's MultiLock, made safe.
+
+Where it departs from client-go, whose letter lets two lead at once:
+
+- A write counts only if both answers show it, from before the first of both requests.
+- Holders that differ count as held, by somebody unknown, for the longest of both records' durations and one's own.
+- Each of both is written with the version that the decision saw, and created only where the decision saw it missing.
+  So nothing that already exists is tolerated at a creation: it is a conflict, and both are read again.
+- One that was there and is missing does not make the lock free, whatever the other says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, NamedTuple
+
+from kleader.election.events import Kind, Observed
+from kleader.election.record import UNKNOWN, Record
+from kleader.locks.base import LockError, WatchError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from kleader.locks.object import ObjectLock
+
+
+class _Pair(NamedTuple):
+    """What the first and the second lock showed; None: there is no such object."""
+
+    first: Observed | None
+    second: Observed | None
+
+
+class MultiLock:
+    """``primary`` and ``secondary``, for a candidate with this lease duration. The fencing token is the primary's."""
+
+    def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int) -> None:
+        self.namespace = primary.namespace
+        self.traits = primary.traits
+        self._locks = (primary, secondary)
+        self._least = lease_duration
+        self._known = [0, 0]  # the duration that each showed when it was last seen; 0: never there
+
+    async def get(self, timeout: float) -> Observed:
+        """Both as they are now; Kind.MISSING if there is neither."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        first, second = [await _find(lock, end - clock()) for lock in self._locks]
+        seen = self._both(_Pair(first, second))
+        if seen is None:
+            raise LockError(Kind.MISSING, "there is neither of both locks")
+        return seen
+
+    async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
+        """First the primary, then the secondary; a failure in between leaves them different, which counts as held."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        written = []
+        for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
+            seen = await lock.write(before, record, incarnation, end - clock())
+            if before and seen.version == before.version:
+                raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
+            written.append(seen)
+        both = self._both(_Pair(*written))
+        assert both is not None  # noqa: S101 - both are there
+        return both
+
+    async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
+        """Each later state of either; the end of one watch is the end of both."""
+        pair = after.base if after else _Pair(None, None)
+        changes: asyncio.Queue[tuple[int, Observed | None] | WatchError] = asyncio.Queue()
+
+        async def follow(which: int) -> None:
+            try:
+                async with aclosing(self._locks[which].watch(pair[which], timeout)) as states:
+                    async for seen in states:
+                        changes.put_nowait((which, seen))
+                changes.put_nowait(WatchError("the watch ended"))
+            except WatchError as error:
+                changes.put_nowait(error)
+
+        following = [asyncio.ensure_future(follow(which)) for which in (0, 1)]
+        try:
+            now = list(pair)
+            while not isinstance(change := await changes.get(), WatchError):
+                now[change[0]] = change[1]
+                yield self._both(_Pair(*now))
+            raise change
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+
+    def references(self, seen: Observed) -> list[dict[str, str]]:
+        """To those that are there."""
+        return [
+            each for lock, part in zip(self._locks, seen.base, strict=True) if part for each in lock.references(part)
+        ]
+
+    async def leave(self, timeout: float) -> None:
+        """A candidate shows nowhere but in the lock."""
+
+    # --- what two objects say together
+
+    def _both(self, pair: _Pair) -> Observed | None:
+        present = [part for part in pair if part]
+        if not present:
+            return None
+        gone = any(known and not part for known, part in zip(self._known, pair, strict=True))
+        records, incarnations = [part.record for part in present], {part.incarnation for part in present}
+        agreed = len({record.holder for record in records}) == 1
+        durations = [record.duration for record in records]
+        if gone or not agreed:
+            durations += [self._least, *self._known]
+        for i, part in enumerate(pair):
+            self._known[i] = max(1, part.record.duration) if part else self._known[i]
+        record = Record(
+            records[0].holder if agreed else UNKNOWN,
+            max(durations),
+            records[0].acquired,
+            max((each.renewed for each in records if each.renewed is not None), default=None),
+            max(each.transitions for each in records),
+        )
+        incarnation = incarnations.pop() if agreed and len(incarnations) == 1 else ""
+        return Observed(
+            record,
+            incarnation,
+            version=pair.first.version if pair.first else "",
+            fault="; ".join(part.fault for part in present if part.fault),
+            base=pair,
+            torn=gone or (len(present) == 1 and incarnation != ""),
+            beside=tuple(part and (part.record, part.incarnation) for part in pair),
+        )
+
+
+async def _find(lock: ObjectLock, timeout: float) -> Observed | None:
+    try:
+        return await lock.get(timeout)
+    except LockError as error:
+        if error.failure.kind is Kind.MISSING:
+            return None
+        raise

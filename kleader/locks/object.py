@@ -1,0 +1,132 @@
+"""A lock that is kept in one object at the API, whatever its kind.
+
+The incarnation is an annotation. What else the object holds is written back as it was read.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kleader.election.events import Kind, Observed
+from kleader.election.record import MalformedRecordError, Record
+from kleader.locks.base import LockError, Traits, WatchError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from kleader.locks.api import Api
+
+INCARNATION = "kleader/incarnation"
+
+
+class ObjectLock:
+    """One object; a kind of lock says where it is and how it keeps the record. ``labels`` are merged into its own."""
+
+    api_version: ClassVar[str]
+    kind: ClassVar[str]
+    plural: ClassVar[str]
+    traits: Traits = Traits()
+
+    def __init__(self, api: Api, namespace: str, name: str, labels: Mapping[str, str]) -> None:
+        self.namespace = namespace
+        self._api = api
+        self._name = name
+        self._labels = dict(labels)
+        root = "/apis/" if "/" in self.api_version else "/api/"
+        quoted = urllib.parse.quote(namespace, safe="")
+        self._collection = f"{root}{self.api_version}/namespaces/{quoted}/{self.plural}"
+        self._target = f"{self._collection}/{urllib.parse.quote(name, safe='')}"
+
+    # --- what a kind of lock decides
+
+    def decode(self, found: dict[str, Any]) -> Record:
+        """The record that the object keeps; MalformedRecordError."""
+        raise NotImplementedError
+
+    def encode(self, body: dict[str, Any], record: Record) -> None:
+        """Put the record into the object."""
+        raise NotImplementedError
+
+    async def create(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """Create the object where there is none; Kind.CONFLICT where there is."""
+        return await self._api.call("POST", self._collection, body, timeout)
+
+    # --- what they have in common
+
+    async def get(self, timeout: float) -> Observed:
+        """The object as it is now."""
+        return self.observed(await self._api.call("GET", self._target, None, timeout))
+
+    async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
+        """PUT with the uid and resourceVersion of ``base``, or create."""
+        body = self._body(base.base if base else self._blank(), record, incarnation)
+        if base is None:
+            return self.observed(await self.create(body, timeout))
+        return self.observed(await self._api.call("PUT", self._target, body, timeout))
+
+    async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
+        """Each later state of the object; bookmarks only show that the watch is alive."""
+        query = {"watch": "1", "fieldSelector": f"metadata.name={self._name}", "allowWatchBookmarks": "true"}
+        if after:
+            query["resourceVersion"] = after.version
+        target = f"{self._collection}?{urllib.parse.urlencode(query)}"
+        try:
+            async with aclosing(self._api.watch(target, timeout)) as events:
+                async for kind, found in events:
+                    if kind == "DELETED":
+                        yield None
+                    elif kind != "BOOKMARK":
+                        yield self.observed(found)
+        except LockError as error:
+            raise WatchError(str(error)) from None
+
+    def references(self, seen: Observed) -> list[dict[str, str]]:
+        """One, to this object."""
+        metadata = seen.base["metadata"]
+        reference = {"apiVersion": self.api_version, "kind": self.kind, "namespace": self.namespace, "name": self._name}
+        return [reference | {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}]
+
+    async def leave(self, timeout: float) -> None:
+        """A candidate shows nowhere but in the lock."""
+
+    def observed(self, found: dict[str, Any]) -> Observed:
+        """What the object shows; Kind.UNREACHABLE where it is not the object that was asked for."""
+        metadata = found.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("name") != self._name or found.get("kind") != self.kind:
+            msg = f"the API server answered something that is not the {self.kind} {self._name}"
+            raise LockError(Kind.UNREACHABLE, msg)
+        version = metadata.get("resourceVersion")
+        if not isinstance(version, str) or not version or not isinstance(metadata.get("uid"), str):
+            raise LockError(Kind.UNREACHABLE, f"the API server answered a {self.kind} without uid or resourceVersion")
+        incarnation = texts(metadata.get("annotations")).get(INCARNATION)
+        try:
+            record, fault = self.decode(found), ""
+        except MalformedRecordError as error:
+            record, fault = Record(), f"the {self.kind} {self.namespace}/{self._name} is malformed: {error}"
+        return Observed(record, incarnation if isinstance(incarnation, str) else "", version, fault, found)
+
+    def _blank(self) -> dict[str, Any]:
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": {"name": self._name, "namespace": self.namespace},
+        }
+
+    def _body(self, base: dict[str, Any], record: Record, incarnation: str) -> dict[str, Any]:
+        """The object as it shall be; ``base`` stays as it is."""
+        metadata = dict(base["metadata"])
+        annotations = {**texts(metadata.get("annotations")), INCARNATION: incarnation}
+        if not incarnation:
+            del annotations[INCARNATION]
+        metadata["annotations"] = annotations
+        metadata["labels"] = {**texts(metadata.get("labels")), **self._labels}
+        body = {**base, "metadata": metadata}
+        self.encode(body, record)
+        return body
+
+
+def texts(found: object) -> dict[str, Any]:
+    """What an object has of labels or annotations; what is neither is none."""
+    return found if isinstance(found, dict) else {}
