@@ -20,7 +20,7 @@ from tests.bench.journal import Journal
 from tests.support import clientgo, controlplane
 from tests.support.controlplane import ControlPlane
 from tests.support.daemon import DaemonError
-from tests.support.gobuild import GoError, GoModule
+from tests.support.gobuild import GoError
 from tests.support.processes import Processes, adopt_orphans, descendants, keep, sweep
 
 FLOOR, KLEADER, FILE, CLIENT_GO = "floor", "kleader", "kleader, file lock", "client-go"
@@ -175,7 +175,7 @@ def show(results: Results) -> None:
 def about() -> str:
     """What is compared with what, and where."""
     kubernetes = controlplane.module().required("k8s.io/kubernetes")
-    client_go = GoModule("clientgo", {}).required("k8s.io/client-go")
+    client_go = clientgo.MODULES["current"].required("k8s.io/client-go")
     return (
         f"kleader {kleader.__version__}, client-go {client_go} with ReleaseOnCancel, "
         f"kube-apiserver {kubernetes}, etcd with fsync\n"

@@ -35,7 +35,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         if "plane" in wanted and given_kubeconfig() is None:
             binaries(*NEEDED)
         if "clientgo" in wanted:
-            clientgo_module.build()
+            clientgo_module.build_all()
     except GoError as error:
         pytest.exit(f"the tests cannot run: {error}", returncode=1)
 

@@ -1,9 +1,9 @@
-"""The real client-go candidate of tests/clientgo; also `python -m tests.support.clientgo build`."""
+"""The real client-go candidates of tests/clientgo; also `python -m tests.support.clientgo build`."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tests.support.gobuild import GoError, GoModule
 
@@ -11,12 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_MODULE = GoModule("clientgo", {"clientgo": "kleader.test/clientgo"})
+    Version = Literal["current", "legacy"]
+    Lock = Literal["leases", "endpoints", "configmaps", "endpointsleases", "configmapsleases"]
+
+MODULES: dict[Version, GoModule] = {
+    "current": GoModule("clientgo/current", {"current": "kleader.test/current"}),
+    "legacy": GoModule("clientgo", {"legacy": "./legacy"}),
+}
 
 
-def build() -> Path:
+def build(version: Version = "current") -> Path:
     """Return the candidate's binary, built where it is not yet; GoError where that cannot be."""
-    return _MODULE.build("clientgo") / "clientgo"
+    return MODULES[version].build(version) / version
+
+
+def build_all() -> list[Path]:
+    """Build the candidates of every version."""
+    return [build(version) for version in MODULES]
 
 
 def candidate(
@@ -26,6 +37,11 @@ def candidate(
     identity: str,
     command: Sequence[str],
     *,
+    lock: Lock = "leases",
+    version: Version | None = None,
+    coordinated: bool = False,
+    binary_version: str = "1.36.0",
+    emulation_version: str = "1.36.0",
     lease_duration: str = "15s",
     renew_deadline: str = "10s",
     retry_period: str = "2s",
@@ -34,11 +50,15 @@ def candidate(
 ) -> list[str]:
     """Return the argv of one candidate that runs `command` while it leads.
 
-    On TERM it releases the lease and then kills the command, as client-go has it; with `stop_first` the command is
-    stopped and waited for before the lease is released.
+    `version`: "current" is client-go v0.36, which has Leases alone and may be `coordinated` (KEP-4355); "legacy" is
+    v0.23.16, which has every lock. Unless told it is the current one where that has the lock.
+
+    On TERM it releases the lock and then kills the command, as client-go has it; with `stop_first` no release is sent
+    before the command has ended. Its standard error has `new leader: ID` for each leader that it sees.
     """
     options: dict[str, object] = {
         "kubeconfig": kubeconfig,
+        "lock": lock,
         "namespace": namespace,
         "name": name,
         "identity": identity,
@@ -48,16 +68,19 @@ def candidate(
         "release-on-cancel": str(release_on_cancel).lower(),
         "stop-first": str(stop_first).lower(),
     }
-    return [str(build()), *(f"-{key}={value}" for key, value in options.items()), *command]
+    if coordinated:
+        options |= {"coordinated": "true", "binary-version": binary_version, "emulation-version": emulation_version}
+    program = build(version or ("current" if lock == "leases" else "legacy"))
+    return [str(program), *(f"-{key}={value}" for key, value in options.items()), *command]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the candidate and print where it is."""
+    """Build the candidates and print where they are."""
     if list(arguments) != ["build"]:
         print("usage: python -m tests.support.clientgo build", file=sys.stderr)  # noqa: T201 - it is for a person
         return 2
     try:
-        print(build())  # noqa: T201
+        print(*build_all(), sep="\n")  # noqa: T201
     except GoError as error:
         print(f"clientgo: error: {error}", file=sys.stderr)  # noqa: T201
         return 1

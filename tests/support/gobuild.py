@@ -32,7 +32,7 @@ def cache_home() -> Path:
 
 @dataclass(frozen=True)
 class GoModule:
-    """A Go module under tests/: its directory's name, and which package each binary is built from."""
+    """A Go module under tests/: its directory, and which package each binary is built from."""
 
     name: str
     packages: dict[str, str]
@@ -54,11 +54,15 @@ class GoModule:
 
     @property
     def cache(self) -> Path:
-        """The directory that holds exactly these sources' binaries for this machine."""
+        """The directory that holds exactly these sources' binaries for this machine.
+
+        Modules that share a directory under tests/ may use one another: all of it counts.
+        """
         digest = hashlib.sha256(f"{self.ldflags} {sys.platform} {platform.machine()}".encode())
-        for file in sorted(path for path in self.source.rglob("*") if path.suffix in {".go", ".mod", ".sum"}):
+        tree = TESTS / Path(self.name).parts[0]
+        for file in sorted(path for path in tree.rglob("*") if path.suffix in {".go", ".mod", ".sum"}):
             content = file.read_bytes()
-            digest.update(f"\n{file.relative_to(self.source)} {len(content)}\n".encode() + content)
+            digest.update(f"\n{file.relative_to(tree)} {len(content)}\n".encode() + content)
         return cache_home() / "kleader" / self.name / digest.hexdigest()[:16]
 
     def missing(self, binaries: Iterable[str]) -> list[str]:
