@@ -16,6 +16,7 @@ NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
 SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
 CROWD = 4  # races lost in a row that tell a crowd from a few rivals
 SPREAD = 1.0  # seconds over which a crowd spreads
+_SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
 
 
 def proceed(turn: Turn) -> None:
@@ -101,7 +102,7 @@ def _mind_duration(turn: Turn, seen: Observed) -> None:
 def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     s, now, record = turn.s, turn.now, seen.record
     if seen.fault:
-        turn.do(e.Report(f"{seen.fault}: the lock counts as held"))
+        turn.do(e.Report(f"the lock counts as held: {seen.fault}"))
         return inf
     if s.mine(seen) and not seen.torn:
         if seen.preferred not in {"", s.me.identity}:
@@ -257,7 +258,7 @@ def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
 def _give_up(turn: Turn) -> None:
     s = turn.s
     if s.trouble or not s.known:
-        s.verdict = e.GiveUp(s.trouble or "the API server has not answered in time", FAILED)
+        s.verdict = e.GiveUp(s.trouble or _SILENT, FAILED)
     else:
         s.verdict = e.GiveUp(_why_not(turn), NOT_ACQUIRED)
     release.close(turn, release=True)

@@ -17,6 +17,7 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from kleader import platform
+from kleader.locks.answers import Server
 from kleader.locks.base import SetUpError
 from kleader.locks.http import Endpoint
 
@@ -53,9 +54,13 @@ class Credentials:
         return named or _read(_ACCOUNT + "namespace") or self._access.get("namespace") or "default"
 
     @property
-    def server(self) -> str:
-        """For people."""
-        return str(self._access.get("server", ""))
+    def server(self) -> Server:
+        """Whom we talk to, for people."""
+        access, endpoint = self._access, self._endpoint
+        source = access.get("source") or "--kubeconfig, which is not given"
+        address = "--server" if self._options.get("server") else access.get("address") or source
+        proxy = f"{_bracketed(endpoint.proxy[0])}:{endpoint.proxy[1]}" if endpoint and endpoint.proxy else ""
+        return Server(f"the API server {access.get('server', '')}".rstrip(), address, source, proxy)
 
     @property
     def fresh_for(self) -> float | None:
@@ -115,9 +120,17 @@ class Credentials:
         if host and os.path.exists(_ACCOUNT + "token") and not chosen and not explicit:
             port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
             server = f"https://{_bracketed(host)}:{port}"
-            access = {"server": server, "ca": _read(_ACCOUNT + "ca.crt"), "token_file": _ACCOUNT + "token"}
+            access = {
+                "server": server,
+                "ca": _read(_ACCOUNT + "ca.crt"),
+                "token_file": _ACCOUNT + "token",
+                "address": "KUBERNETES_SERVICE_HOST",
+                "source": "the Pod's service account",
+            }
         elif explicit or os.path.exists(default) or chosen:
-            access = await self._ask_helper({**options, "kubeconfig": explicit or default})
+            path = explicit or default
+            access = await self._ask_helper({**options, "kubeconfig": path})
+            access["source"] = f"the kubeconfig {path}{_chosen(access, options)}"
         elif options.get("server"):
             access = {}
         else:
@@ -141,7 +154,8 @@ class Credentials:
             access = json.loads(output)
         except asyncio.TimeoutError:
             helper.terminate()
-            msg = f"reading the kubeconfig {options['kubeconfig']} took longer than {_HELPER_TIMEOUT:.0f}s"
+            msg = f"reading the kubeconfig {options['kubeconfig']} took longer than {_HELPER_TIMEOUT:.0f}s:"
+            msg += " its exec plugin may be waiting for somebody to log in"
             raise SetUpError(msg) from None
         except ValueError:
             msg = f"cannot read the kubeconfig {options['kubeconfig']}"
@@ -149,6 +163,13 @@ class Credentials:
         if access.get("error"):
             raise SetUpError(access["error"])
         return dict(access)
+
+
+def _chosen(access: Mapping[str, str], options: Mapping[str, str]) -> str:
+    """Which parts of the kubeconfig are used, for people."""
+    named = {"context": access.get("context"), "cluster": options.get("cluster"), "user": options.get("user")}
+    parts = [f"{what} {name}" for what, name in named.items() if name]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _endpoint(access: dict[str, Any]) -> Endpoint:

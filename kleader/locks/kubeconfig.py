@@ -27,6 +27,7 @@ _TEXTS = {
     "server_name": "tls-server-name",
     "proxy": "proxy-url",
     "impersonate": "as",
+    "context": "current-context",
 }
 
 
@@ -61,9 +62,9 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
     if merged is None:
         msg = "it is empty, or does not exist"
         raise ValueError(msg)
-    context = options.get("context") or None
+    context = named = options.get("context") or merged.safe_get("current-context") or None
     if options.get("cluster") or options.get("user"):
-        context = _overridden(merged, context, options)
+        context = _overridden(merged, named, options)
     memory = "/dev/shm"  # noqa: S108 - keys are written there instead of to a disk, mode 0600, and deleted at exit
     place = memory if os.access(memory, os.W_OK) else None
     loader = KubeConfigLoader(config_dict=merged, active_context=context, temp_file_path=place)
@@ -90,6 +91,7 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         "key": _content(found.key_file),
         "authorization": token,
         "token_file": _token_file(loader, user),
+        "context": named or "",
         "namespace": context_entry.get("namespace") or "",
         "server_name": cluster.get("tls-server-name") or "",
         "insecure": not found.verify_ssl,
@@ -136,8 +138,7 @@ def _check_texts(access: dict[str, Any]) -> None:
 
 def _overridden(merged: Any, context: str | None, options: dict[str, str]) -> str:  # noqa: ANN401
     """As kubectl has --cluster and --user: the named or current context with another cluster or user."""
-    name = context or merged.safe_get("current-context")
-    base = dict(merged["contexts"].get_with_name(name)["context"].value) if name else {}
+    base = dict(merged["contexts"].get_with_name(context)["context"].value) if context else {}
     base |= {key: options[key] for key in ("cluster", "user") if options.get(key)}
     merged.value.setdefault("contexts", []).append({"name": "kleader-override", "context": base})
     return "kleader-override"

@@ -9,7 +9,7 @@ import urllib.parse
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kleader.election.events import Kind, Observed
+from kleader.election.events import Observed
 from kleader.election.record import MalformedRecordError, Record
 from kleader.locks.base import LockError, Traits, WatchError
 
@@ -95,16 +95,16 @@ class ObjectLock:
         """What the object shows; Kind.UNREACHABLE where it is not the object that was asked for."""
         metadata = found.get("metadata")
         if not isinstance(metadata, dict) or metadata.get("name") != self._name or found.get("kind") != self.kind:
-            msg = f"the API server answered something that is not the {self.kind} {self._name}"
-            raise LockError(Kind.UNREACHABLE, msg)
+            raise self._api.unreadable(f"something that is not the {self.kind} {self._name}")
         version = metadata.get("resourceVersion")
         if not isinstance(version, str) or not version or not isinstance(metadata.get("uid"), str):
-            raise LockError(Kind.UNREACHABLE, f"the API server answered a {self.kind} without uid or resourceVersion")
+            raise self._api.unreadable(f"a {self.kind} without uid or resourceVersion")
         incarnation = texts(metadata.get("annotations")).get(INCARNATION)
         try:
             record, fault = self.decode(found), ""
         except MalformedRecordError as error:
-            record, fault = Record(), f"the {self.kind} {self.namespace}/{self._name} is malformed: {error}"
+            mend = f"mend it with kubectl edit {self.kind.lower()} -n {self.namespace} {self._name}"
+            record, fault = Record(), f"the {self.kind} {self.namespace}/{self._name} is malformed: {error}; {mend}"
         return Observed(record, incarnation if isinstance(incarnation, str) else "", version, fault, found)
 
     def _blank(self) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def verdict(process: Process, status: int = FAILED) -> str:
 FAILURE: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
 
 
-def status(code: int, message: str, **more: object) -> Action:
+def status(code: int, message: object, **more: object) -> Action:
     return faults.answer(code, {**FAILURE, "message": message, "code": code, **more})
 
 
@@ -76,56 +76,86 @@ def page(code: int) -> Action:
     return faults.answer(code, b"<html><body><h1>It works!</h1></body></html>", {"Content-Type": "text/html"})
 
 
+def plain(code: int, text: str) -> Action:
+    return faults.answer(code, text.encode(), {"Content-Type": "text/plain; charset=utf-8"})
+
+
+ADDRESS = r" the address in the kubeconfig \S+ \(context plane\)$"
+ELSEWHERE = ": check what answers there, and" + ADDRESS
+NETWORK = "check the network to it, and" + ADDRESS
+NO_HTTP = "^cannot reach the API server .*; check what answers there, and" + ADDRESS
+BROKEN_OFF = "^cannot reach the API server .*: the connection was closed; " + NETWORK
+NO_JSON = "answered something that is no JSON object" + ELSEWHERE
+NO_LEASE = "answered something that is not the Lease .*" + ELSEWHERE
+GRANT = ": grant it in a Role, and bind that to this user or service account$"
+HEALTH = "; check its health with kubectl get --raw '/readyz[?]verbose'$"
+FULL = ": remove something from it, or give another --name$"
 ANSWERS: dict[str, tuple[Callable[[], Action], str]] = {
-    "garbage": (lambda: faults.raw(b"\x00\xff garbage\r\n\r\n"), "cannot reach the API server"),
-    "nothing": (lambda: faults.raw(b""), "cannot reach the API server .*: the connection was closed"),
-    "no-head": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Le"), "cannot reach the API server"),
-    "endless-head": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nA: " + b"x" * 300_000), "cannot reach the API server"),
+    "garbage": (lambda: faults.raw(b"\x00\xff garbage\r\n\r\n"), NO_HTTP),
+    "nothing": (lambda: faults.raw(b""), BROKEN_OFF),
+    "no-head": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Le"), BROKEN_OFF),
+    "endless-head": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nA: " + b"x" * 300_000), NO_HTTP),
     "two-lengths": (
         lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"),
-        "cannot reach the API server",
+        NO_HTTP,
     ),
-    "short-body": (
-        lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"),
-        "cannot reach the API server",
-    ),
-    "html": (lambda: page(200), "answered something that is no JSON object"),
-    "empty-body": (lambda: faults.answer(200, b""), "answered something that is no JSON object"),
-    "binary": (lambda: faults.answer(200, bytes(range(256))), "answered something that is no JSON object"),
-    "truncated": (lambda: faults.answer(200, b'{"kind": "Lease", "metadata": {'), "is no JSON object"),
-    "array": (lambda: faults.answer(200, b"[]"), "answered something that is no JSON object"),
-    "null": (lambda: faults.answer(200, b"null"), "answered something that is no JSON object"),
-    "number": (lambda: faults.answer(200, b"9" * 5000), "answered something that is no JSON object"),
-    "deep": (lambda: faults.answer(200, b"[" * 200_000 + b"]" * 200_000), "is no JSON object"),
+    "short-body": (lambda: faults.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"), BROKEN_OFF),
+    "html": (lambda: page(200), NO_JSON),
+    "empty-body": (lambda: faults.answer(200, b""), NO_JSON),
+    "binary": (lambda: faults.answer(200, bytes(range(256))), NO_JSON),
+    "truncated": (lambda: faults.answer(200, b'{"kind": "Lease", "metadata": {'), NO_JSON),
+    "array": (lambda: faults.answer(200, b"[]"), NO_JSON),
+    "null": (lambda: faults.answer(200, b"null"), NO_JSON),
+    "number": (lambda: faults.answer(200, b"9" * 5000), NO_JSON),
+    "deep": (lambda: faults.answer(200, b"[" * 200_000 + b"]" * 200_000), NO_JSON),
     "ten-megabytes": (lambda: faults.answer(200, b'{"a": "' + b"x" * 10_000_000 + b'"}'), "is longer than 4 MiB"),
-    "another-kind": (lambda: faults.answer(200, {"kind": "Pod", "metadata": {"name": "x"}}), "that is not the Lease"),
-    "empty-object": (lambda: faults.answer(200, {}), "that is not the Lease"),
-    "another-name": (lambda: faults.answer(200, {"kind": "Lease", "metadata": {"name": "q"}}), "that is not the Lease"),
-    "metadata-list": (lambda: faults.answer(200, {"kind": "Lease", "metadata": []}), "that is not the Lease"),
-    "moved": (lambda: faults.answer(301, b"", {"Location": "https://127.0.0.1:1/"}), "answered 301"),
-    "redirect": (lambda: faults.answer(307, b"", {"Location": "https://127.0.0.1:1/"}), "answered 307"),
-    "no-content": (lambda: faults.raw(b"HTTP/1.1 204 No Content\r\n\r\n"), "answered 204"),
-    "bad-request": (lambda: status(400, "what?"), "refuses the request: what[?]"),
-    "teapot": (lambda: page(418), "refuses the request: status 418"),
-    "gone": (lambda: status(410, "too old"), "refuses the request: too old"),
-    "invalid": (lambda: status(422, "spec: Invalid value"), "refuses the request: spec: Invalid value"),
+    "another-kind": (lambda: faults.answer(200, {"kind": "Pod", "metadata": {"name": "x"}}), NO_LEASE),
+    "empty-object": (lambda: faults.answer(200, {}), NO_LEASE),
+    "another-name": (lambda: faults.answer(200, {"kind": "Lease", "metadata": {"name": "q"}}), NO_LEASE),
+    "metadata-list": (lambda: faults.answer(200, {"kind": "Lease", "metadata": []}), NO_LEASE),
+    "moved": (lambda: faults.answer(301, b"", {"Location": "https://127.0.0.1:1/"}), "answered 301, not as Kubernetes"),
+    "redirect": (lambda: faults.answer(307, b"", {"Location": "https://127.0.0.1:1/"}), "answered 307, .*" + ELSEWHERE),
+    "no-content": (lambda: faults.raw(b"HTTP/1.1 204 No Content\r\n\r\n"), "answered 204, .*" + ELSEWHERE),
+    "bad-request": (lambda: status(400, "what?"), "refuses the request: what[?]; check -n, --name and --lock-label$"),
+    "teapot": (lambda: page(418), "answered 418, not as Kubernetes does" + ELSEWHERE),
+    "gone": (lambda: status(410, "too old"), "refuses the request: too old; check"),
+    "invalid": (lambda: status(422, "spec: Invalid value"), "refuses the request: spec: Invalid value; check"),
     "unauthorized": (
         lambda: status(401, "Unauthorized"),
-        r"does not accept our credentials \(Unauthorized\): check the kubeconfig or the service account",
+        r"does not accept our credentials \(Unauthorized\): check the user in the kubeconfig \S+ \(context plane\)$",
     ),
-    "forbidden": (lambda: status(403, "no"), "^no: grant it in a Role, and bind that to this user or service account"),
-    "forbidden-page": (lambda: page(403), "status 403: grant it in a Role"),
-    "throttled": (lambda: status(429, "slow down"), "is too busy: slow down"),
-    "broken": (lambda: status(500, "etcdserver: request timed out"), "answered 500: etcdserver: request timed out"),
-    "bad-gateway": (lambda: page(502), "answered 502: status 502"),
-    "unavailable": (lambda: status(503, "shutting down"), "answered 503: shutting down"),
-    "message-number": (lambda: faults.answer(500, {"message": 5, "details": 5}), "answered 500: status 500"),
-    "message-long": (lambda: status(500, "x" * 100_000), "answered 500: x{300}$"),
-    "message-lines": (lambda: status(500, "a\n\x1b[31mb\tc"), r"answered 500: a \\x1b\[31mb c"),
-    "details-odd": (lambda: status(403, "no", details={"causes": [5, {"reason": []}, None]}), "^no: grant it"),
-    "details-list": (lambda: status(403, "no", details=[{"kind": "namespaces"}]), "^no: grant it"),
-    "web-server": (lambda: page(404), r"keeps no Leases \(404\): is it a Kubernetes API server[?]"),
-    "silence": (faults.silence, "did not answer within 2s"),
+    "forbidden": (lambda: status(403, "no"), "^no" + GRANT),
+    "forbidden-page": (lambda: page(403), "forbids it \\(403\\)" + ELSEWHERE),
+    "anonymous": (
+        lambda: status(403, 'User "system:anonymous" cannot'),
+        r"cannot: we sent no credentials, check the user in the kubeconfig \S+ \(context plane\)$",
+    ),
+    "quota": (lambda: status(403, "x is forbidden: exceeded quota: q"), "exceeded quota: q: raise that ResourceQuota"),
+    "webhook": (lambda: status(403, 'admission webhook "x" denied the request: no'), "let that admission policy"),
+    "throttled": (
+        lambda: plain(429, "Too many requests, please try again later.\n"),
+        r"is too busy \(Too many requests, please try again later.\): it asks for a pause of 1s; a FlowSchema can",
+    ),
+    "broken": (lambda: status(500, "etcdserver: request timed out"), "answered 500: etcdserver: .*timed out" + HEALTH),
+    "bad-gateway": (lambda: page(502), "answered 502, not as Kubernetes does" + ELSEWHERE),
+    "balancer": (lambda: plain(503, "no healthy\nupstream"), r"answered 503 \(no healthy upstream\), .*" + ELSEWHERE),
+    "unavailable": (lambda: status(503, "shutting down"), "answered 503: shutting down" + HEALTH),
+    "message-number": (
+        lambda: status(500, 5, details=5),
+        "answered 500: 500" + HEALTH,
+    ),
+    "message-long": (lambda: status(500, "x" * 100_000), "answered 500: x{300}" + HEALTH),
+    "message-lines": (lambda: status(500, "a\n\x1b[31mb\tc"), r"answered 500: a \\x1b\[31mb c" + HEALTH),
+    "details-odd": (lambda: status(403, "no", details={"causes": [5, {"reason": []}, None]}), "^no" + GRANT),
+    "details-list": (lambda: status(403, "no", details=[{"kind": "namespaces"}]), "^no" + GRANT),
+    "web-server": (lambda: page(404), r"serves no leases of coordination.k8s.io/v1 \(404\)" + ELSEWHERE),
+    "no-such-api": (
+        lambda: status(404, "the server could not find the requested resource", details={}),
+        r"serves no leases of coordination.k8s.io/v1 \(the server could not find .*\)" + ELSEWHERE,
+    ),
+    "long-for-http": (lambda: status(413, "too large: limit is 3145728"), r"is full \(too large: .*\)" + FULL),
+    "long-for-etcd": (lambda: status(500, "etcdserver: request is too large"), r"is full \(etcdserver: .*\)" + FULL),
+    "silence": (faults.silence, "^the API server .* did not answer within 2s: " + NETWORK),
 }
 
 
@@ -198,7 +228,7 @@ def test_a_wrong_token_and_an_expired_certificate_of_ones_own_are_named(
     for process in started:
         assert re.fullmatch(
             r"the API server \S+ does not accept our credentials \(Unauthorized\):"
-            " check the kubeconfig or the service account",
+            r" check the user in the kubeconfig \S+ \(context plane\)",
             verdict(process),
         )
 
@@ -213,14 +243,14 @@ def test_a_certificate_of_the_server_that_does_not_hold_is_named_with_the_mend(
     with HttpProxy(own_plane, certificate=expired) as late, HttpProxy(own_plane, certificate=elsewhere) as wrong:
         first = start(processes, own_plane.kubeconfig(user, namespace, server=late.url))
         second = start(processes, own_plane.kubeconfig(user, namespace, server=wrong.url))
-        mend = "; renew it, or correct certificate-authority in the kubeconfig"
+        mend = r"; renew it, or correct the certificate authority in the kubeconfig \S+ \(context plane\)"
         said = verdict(first)
         assert said.startswith(f"the certificate of the API server {late.url} is not accepted: certificate has expired")
-        assert said.endswith(mend)
+        assert re.search(mend, said)
         said = verdict(second)
         assert "is not accepted: " in said
         assert "mismatch" in said
-        assert said.endswith(mend)
+        assert re.search(mend, said)
     config = json.loads(own_plane.kubeconfig(user, namespace).read_text())
     del config["clusters"][0]["cluster"]["certificate-authority"]
     unknown = own_plane.dir / f"{user}-unknown.kubeconfig"
@@ -231,7 +261,8 @@ def test_a_certificate_of_the_server_that_does_not_hold_is_named_with_the_mend(
 def test_an_answer_in_plain_text_to_tls_is_told(own_plane: ControlPlane, namespace: str, processes: Processes) -> None:
     """https:// where http is spoken, and the other way round."""
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=own_plane.url.replace("https", "http"))
-    assert "refuses the request: status 400" in verdict(start(processes, config))
+    said = verdict(start(processes, config))
+    assert re.search(r"answered 400 \(Client sent an HTTP request to an HTTPS server.\), not as .*" + ELSEWHERE, said)
 
 
 # --- what the Lease says
@@ -286,9 +317,10 @@ def test_a_malformed_record_is_held_and_the_line_names_object_and_field(
         started[name] = start(processes, config, name=name, wait="--wait=7s")
     for name, process in started.items():
         said = verdict(process, NOT_ACQUIRED)
-        expected = f"the Lease {namespace}/{name} is malformed: {MALFORMED[name][1]}"
-        assert expected in said
-        assert process.err.count(f"{expected}: the lock counts as held") == 1  # at most every 10 s
+        expected = f"the lock counts as held: the Lease {namespace}/{name} is malformed: {MALFORMED[name][1]}"
+        assert said.startswith(expected)
+        assert said.endswith(f"; mend it with kubectl edit lease -n {namespace} {name}")
+        assert process.err.count(expected) == 2  # when it was read, and at the end
     assert not [request for request in proxy.requests if request.method != "GET"]
     trials.count(len(started), "malformed records")
 
@@ -298,24 +330,21 @@ def test_a_holder_of_a_megabyte_is_held(plane: Plane, namespace: str, processes:
     plane.api.create(lease(namespace, "x", "h" * 1_000_000, duration=1))
     said = verdict(start(processes, plane.kubeconfig(plane.new_user(), namespace)), NOT_ACQUIRED)
     assert f"the Lease {namespace}/x is malformed: spec.holderIdentity has 1000000 characters, more than 4096" in said
+    assert said.endswith(f"; mend it with kubectl edit lease -n {namespace} x")
 
 
 @pytest.mark.parametrize(
-    ("metadata", "sentence"),
-    [
-        ({"uid": None}, "the API server answered a Lease without uid or resourceVersion"),
-        ({"resourceVersion": ""}, "the API server answered a Lease without uid or resourceVersion"),
-        ({"resourceVersion": 5}, "the API server answered a Lease without uid or resourceVersion"),
-    ],
+    "metadata",
+    [{"uid": None}, {"resourceVersion": ""}, {"resourceVersion": 5}],
 )
 def test_a_lease_that_could_not_be_written_back_safely_is_not_taken(
-    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, metadata: Object, sentence: str
+    own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, metadata: Object
 ) -> None:
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
     proxy.on(
         faults.answer(200, shown(namespace, "x", {"holderIdentity": ""}, **metadata)), path="/leases/x", times=None
     )
-    assert verdict(start(processes, config)) == sentence
+    assert re.search("answered a Lease without uid or resourceVersion" + ELSEWHERE, verdict(start(processes, config)))
     assert {request.method for request in proxy.requests} == {"GET"}
 
 
@@ -371,11 +400,17 @@ def test_what_is_beyond_doubt_is_read(
 WATCHES: dict[str, tuple[Callable[[], Action], str]] = {
     "garbage": (lambda: faults.raw(b"\x00\xff\r\n\r\n"), "cannot reach the API server"),
     "page": (lambda: page(200), "the watch ended"),
-    "array": (lambda: faults.answer(200, b"[]\n"), "sent something that is no watch event"),
-    "odd-event": (lambda: faults.answer(200, b'{"type": 5, "object": []}\n'), "sent something that is no watch event"),
-    "error": (lambda: faults.answer(200, b'{"type": "ERROR", "object": {"message": "oops"}}\n'), "oops"),
-    "forbidden": (lambda: status(403, "no watch for you"), "the watch was refused .no watch for you."),
-    "broken": (lambda: page(500), "the watch was refused .status 500."),
+    "array": (lambda: faults.answer(200, b"[]\n"), "answered something that is no watch event"),
+    "odd-event": (
+        lambda: faults.answer(200, b'{"type": 5, "object": []}\n'),
+        "answered something that is no watch event",
+    ),
+    "error": (
+        lambda: faults.answer(200, b'{"type": "ERROR", "object": {"message": "oops"}}\n'),
+        "was ended .oops.",
+    ),
+    "forbidden": (lambda: status(403, "no watch for you"), "the watch was refused: no watch for you" + GRANT[:-1]),
+    "broken": (lambda: page(500), "the watch was refused: the API server .* answered 500, not as Kubernetes does"),
     "too-long": (lambda: faults.answer(200, b'{"a": "' + b"x" * 10_000_000), "an event is longer than 4 MiB"),
 }
 
@@ -415,7 +450,7 @@ def test_while_waiting_the_same_line_comes_at_most_every_ten_seconds_and_the_end
     rule = proxy.on(page(502), path="/leases/x", times=None)
     process = start(processes, config, wait="--wait=8s")
     said = verdict(process)
-    assert "answered 502: status 502" in said
+    assert "answered 502, not as Kubernetes does" in said
     assert rule.hits >= 2
     warnings = [line for line in process.err.splitlines() if " WARNING " in line and "answered 502" in line]
     assert len(warnings) == 1

@@ -166,7 +166,8 @@ ADDRESSES = {
     "https://a..b": "the API server's address 'https://a..b' is none",
     f"https://{'x' * 70}.org": f"the API server's address 'https://{'x' * 70}.org' is none",
     "https://no.such.host.invalid": "cannot reach the API server https://no.such.host.invalid: ",
-    NOBODY: f"cannot reach the API server {NOBODY}: Connection refused",
+    NOBODY: f"cannot reach the API server {NOBODY}: Connection refused; check that it runs, and the address in ",
+    "https://localhost:1": "cannot reach the API server https://localhost:1: Connection refused; check that it runs, ",
 }
 PEM = "aGFsbG8="  # of nothing
 AT_CONNECTING = {
@@ -227,15 +228,32 @@ def test_certificates_and_proxies_that_cannot_be_used_are_named(
 def test_an_address_that_is_none_and_one_where_nobody_is_are_told_apart(
     processes: Processes, tmp_path: Path, kinds: dict[str, str]
 ) -> None:
-    started = []
+    started: list[tuple[Process, str, str]] = []
     for number, (address, sentence) in enumerate(kinds.items()):
         if not address.endswith(("[::1", "//")):  # the library says the same of these in other words
             path = write(tmp_path / f"{number}", config(cluster={"server": address}))
-            started.append((run(processes, f"--kubeconfig={path}"), sentence))
+            started.append((run(processes, f"--kubeconfig={path}"), sentence, f"the kubeconfig {path} (context x)"))
         if address:
-            started.append((run(processes, "--server", address), sentence))
-    for process, sentence in started:
-        assert verdict(process).startswith(sentence)
+            started.append((run(processes, "--server", address), sentence, "--server"))
+    for process, sentence, source in started:
+        said = verdict(process)
+        assert said.startswith(sentence)
+        if "cannot reach" in said:
+            assert said.endswith(f", and the address in {source}"), said
+
+
+def test_the_parts_of_a_kubeconfig_that_are_used_are_named(processes: Processes, tmp_path: Path) -> None:
+    path = write(tmp_path / "config", config())
+    chosen = ["--context=x", "--cluster=x", "--user=x"]
+    said = verdict(run(processes, f"--kubeconfig={path}", *chosen))
+    assert said.endswith(f"the address in the kubeconfig {path} (context x, cluster x, user x)")
+
+
+def test_a_proxy_on_the_way_is_named_where_nobody_is_reached(processes: Processes, tmp_path: Path) -> None:
+    entry = cluster(server="https://192.0.2.1", proxy_url="http://u:geheim@127.0.0.1:1")
+    said = verdict(run(processes, f"--kubeconfig={write(tmp_path / 'config', entry)}"))
+    reached = "cannot reach the API server https://192.0.2.1 through the proxy 127.0.0.1:1: Connection refused"
+    assert said.startswith(reached)
 
 
 def test_kubeconfigs_that_cannot_be_read_are_named(processes: Processes, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_a_malformed_record_is_held_for_ever_and_the_error_says_why() -> None:
     story = Story()
     broken = Observed(Record(), "", "7", "the Lease default/x is malformed: spec.leaseDurationSeconds is -1")
     story.wakes().reads(broken)
-    assert "leaseDurationSeconds is -1: the lock counts as held" in story.asked(e.Report).message
+    assert story.asked(e.Report).message == f"the lock counts as held: {broken.fault}"
     story.waits(299)
     assert story.requests == []
 
