@@ -249,7 +249,7 @@ class Loop:
             self._term += 1
             self._log.role = "candidate"
             self._guard(message.incarnation)
-            self._feed(e.Again(message.incarnation))
+            self._feed(e.Again(message.incarnation, release=message.release))
 
     def _assigned(self, assign: m.Assign) -> None:
         self._term = assign.term

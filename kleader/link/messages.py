@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 MARKER = "KLEADER_TERM_"  # begins a variable of the command's environment; the incarnation ends it
 
@@ -60,10 +60,11 @@ class Empty(NamedTuple):
 
 
 class Again(NamedTuple):
-    """The tree is proven empty; a new candidacy begins, with a new incarnation."""
+    """The tree is proven empty; a new candidacy begins, with a new incarnation. ``release``: give the lock up first."""
 
     term: int
     incarnation: str
+    release: bool
 
 
 # --- from the elector
@@ -97,6 +98,13 @@ class Lost(NamedTuple):
     kill_now: bool
 
 
+class Yield(NamedTuple):
+    """The lock is held, and to be given up in good order: end the command with all the time that a TERM gives it."""
+
+    term: int
+    reason: str
+
+
 class Observe(NamedTuple):
     """Somebody leads the lock in this namespace, which may have been found out by the elector."""
 
@@ -128,12 +136,22 @@ class Released(NamedTuple):
 
 
 Message = (
-    Assign | Started | Alive | Stopping | Empty | Again | Lead | Extend | Lost | Observe | Ping | Failed | Released
+    Assign
+    | Started
+    | Alive
+    | Stopping
+    | Empty
+    | Again
+    | Lead
+    | Extend
+    | Lost
+    | Yield
+    | Observe
+    | Ping
+    | Failed
+    | Released
 )
-_TYPES: dict[str, type[Message]] = {
-    kind.__name__.lower(): kind
-    for kind in (Assign, Started, Alive, Stopping, Empty, Again, Lead, Extend, Lost, Observe, Ping, Failed, Released)
-}
+_TYPES: dict[str, type[Message]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
 _CHECKS = {
     "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "bool": lambda value: isinstance(value, bool),

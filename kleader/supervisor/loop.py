@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 FAILED = 125
 _DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave what will not die
 _MOST_REAPED = 500  # in one turn, so that processes that die all the time cannot keep a deadline waiting
+_WHEN = {  # the states in which a message means something, where that is not all
+    m.Lead: {State.WAITING},
+    m.Lost: {State.LEADING, State.STOPPING, State.SWEEPING},
+    m.Yield: {State.LEADING},
+}
 
 
 class Supervisor:
@@ -125,14 +130,16 @@ class Supervisor:
             self._elector.tell(m.Alive(self._term.number))
 
     def _on_message(self, message: m.Message, now: float) -> None:
+        if self._state not in _WHEN.get(type(message), State):
+            return
         if isinstance(message, m.Lead):
-            if self._state is State.WAITING:
-                self._on_lead(message, now)
+            self._on_lead(message, now)
         elif isinstance(message, m.Extend):
             self._on_extend(message, now)
         elif isinstance(message, m.Lost):
-            if self._state in {State.LEADING, State.STOPPING, State.SWEEPING}:
-                self._lose(message.reason, now, kill=message.kill_now)
+            self._lose(message.reason, now, kill=message.kill_now)
+        elif isinstance(message, m.Yield):
+            self._on_yield(message.reason, now)
         elif isinstance(message, m.Observe):
             self._on_observe(message)
         elif isinstance(message, m.Failed):
@@ -167,6 +174,12 @@ class Supervisor:
             self._deadline.extend(extend.stop_at, extend.kill_at, now)
             self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
 
+    def _on_yield(self, reason: str, now: float) -> None:
+        self._term.yielded = True
+        self._status = self._plan.loss_exit_code
+        self._log.info(f"giving up leadership: {reason}")
+        self._stop(self._plan.stop_signal or signal.SIGTERM, now, now + self._plan.stop_timeout, send=True)
+
     # --- signals
 
     def _on_signal(self, number: int, now: float, *, terminal: bool) -> None:
@@ -192,6 +205,7 @@ class Supervisor:
         if not term.quit:
             term.quit = number
             if self._state is State.LEADING:
+                self._status = self._status if self._command.runs else 128 + number
                 had_it = self._command.has(terminal=terminal)
                 self._stop(self._plan.stop_signal or number, now, now + self._plan.stop_timeout, send=not had_it)
             elif self._state is State.STOPPING and not self._command.has(terminal=terminal):
@@ -227,7 +241,7 @@ class Supervisor:
         if main.late:
             self._lose("the deadline passed before the command could start", now, kill=True)
             return
-        if not self._term.lost or self._term.quit:
+        if not self._term.over or self._term.quit:
             self._status = main.status or 0
         if self._plan.until_empty and self._state in {State.LEADING, State.STOPPING} and not main.failure:
             self._command.draining = True
@@ -272,7 +286,6 @@ class Supervisor:
     def _stop(self, number: int, now: float, by: float, *, send: bool) -> None:
         self._term.start_at = math.inf
         if not self._command.runs:  # between two starts
-            self._status = 128 + number
             self._begin_sweep(now)
             return
         self._to(State.STOPPING)
@@ -298,9 +311,9 @@ class Supervisor:
     def _swept(self, now: float) -> None:
         """Nothing of the term is alive."""
         term = self._term
-        if term.lost and self._plan.on_loss == "wait" and not term.quit:
+        if term.over and self._plan.on_loss == "wait" and not term.quit:
             self._contend_again()
-        elif self._command.again and not term.quit and not term.lost:
+        elif self._command.again and not term.quit and not term.over:
             self._to(State.LEADING)
             term.start_at = now + self._command.pause(now)
         else:
@@ -311,7 +324,8 @@ class Supervisor:
         self._deadline.end()
         previous, self._term = self._term, Term(self._term.number + 1)
         self._status = 0
-        self._elector.tell(m.Again(previous.number, self._term.incarnation))
+        release = self._plan.release and not previous.lost
+        self._elector.tell(m.Again(previous.number, self._term.incarnation, release))
 
     # --- the end
 

@@ -23,9 +23,15 @@ class Term:
         self.lead: m.Lead | None = None
         self.t0 = 0.0  # of the last write that counted; inf where nothing expires
         self.lost = False
+        self.yielded = False  # the elector asked for its end
         self.quit = 0  # the signal that asked kleader to end
         self.start_at = math.inf  # when to start the command
         self.stop_by = math.inf  # when what was asked to stop is killed
+
+    @property
+    def over(self) -> bool:
+        """Whether leadership ends though neither the command nor a signal wants it to."""
+        return self.lost or self.yielded
 
     def assignment(self, tree: list[Process]) -> m.Assign:
         """What a new elector has to know; ``tree``: what already runs."""

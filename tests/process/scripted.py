@@ -1,10 +1,10 @@
 """A real supervisor with an elector that follows a script: `scripted.py FILE`, FILE being JSON.
 
-script: [[seconds, type, fields]], said by the first elector so long after its start, which stop_at and kill_at are
-seconds after.
+script: [[when, type, fields]], said in this order by the first elector: so many seconds after its start, or once a file
+of this name exists. stop_at and kill_at are seconds after its start, too.
 heard: the file to which each elector appends what it hears, with the instant and who is below the supervisor.
-options, command: kleader's. fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate",
-"before kill" of the elector.
+options, command: kleader's. plan: what is otherwise in what the options make.
+fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector.
 no_timer: without the kernel's guard.
 """
 
@@ -30,7 +30,7 @@ from kleader.supervisor.loop import Supervisor
 if TYPE_CHECKING:
     from kleader.link.plan import Plan
 
-TYPES: dict[str, Any] = {"lead": m.Lead, "extend": m.Extend, "lost": m.Lost, "ping": m.Ping}
+TYPES: dict[str, Any] = {"lead": m.Lead, "extend": m.Extend, "lost": m.Lost, "yield": m.Yield, "ping": m.Ping}
 
 
 class Scripted:
@@ -59,16 +59,16 @@ class Scripted:
 
 def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
     """One elector's life."""
-    born, left = platform.clock(), sorted(script)
+    born, left = platform.clock(), script[:]
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     while channel.open:
-        while left and platform.clock() >= born + left[0][0]:
+        while left and is_time(left[0][0], born):
             _, kind, fields = left.pop(0)
             for name in {"stop_at", "kill_at"} & set(fields):
                 fields[name] += born
             channel.send(TYPES[kind](**{"term": 1, **fields}))
-        poll.poll(max(1, int((born + left[0][0] - platform.clock()) * 1000)) if left else None)
+        poll.poll(2 if left else None)
         for message in channel.receive():
             children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
             told = {"type": type(message).__name__, "at": platform.clock(), "children": children, "pid": os.getpid()}
@@ -77,6 +77,11 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
             if isinstance(message, m.Empty):
                 channel.send(m.Released(message.term, released=message.release, why="asked not to"))
                 return
+
+
+def is_time(when: float | str, born: float) -> bool:
+    """Whether something is to be said by now."""
+    return os.path.exists(when) if isinstance(when, str) else platform.clock() >= born + when  # noqa: PTH110
 
 
 def stop_once(room: Any, name: str) -> None:  # noqa: ANN401
@@ -107,8 +112,9 @@ def main() -> None:
     if given.get("no_timer"):
         platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
     queue = signals.take()
+    plan = caught[0]._replace(**given.get("plan", {}))
     elector = Elector(Scripted(given["script"], given["heard"]), given.get("silence", float("inf")))
-    os._exit(Supervisor(caught[0], Log(identity="scripted"), queue, elector).run())
+    os._exit(Supervisor(plan, Log(identity="scripted"), queue, elector).run())
 
 
 main()

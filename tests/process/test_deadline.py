@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.process.conftest import lead
 from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.process.conftest import Heard, Scripted
     from tests.support.checker import Witness
-    from tests.support.processes import Process, Processes
-
-
-class Scripted(Protocol):
-    """Starts a supervisor whose elector follows a script."""
-
-    def __call__(self, command: list[str], script: list[Any], *options: str, **more: Any) -> Process: ...  # noqa: ANN401
-
-
-def lead(stop_at: float, kill_at: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A Lead's fields; seconds after the elector's start."""
-    known = {"token": "1", "acquired": 1, "transitions": 0, "namespace": "default"}
-    return {"stop_at": stop_at, "kill_at": kill_at, **known, **more}
-
-
-@pytest.fixture
-def scripted(processes: Processes, tmp_path: Path) -> Scripted:
-    def start(command: list[str], script: list[Any], *options: str, **more: Any) -> Process:  # noqa: ANN401
-        plan = tmp_path / "script.json"
-        known = {"command": command, "script": script, "options": options, "heard": str(tmp_path / "heard")}
-        plan.write_text(json.dumps({**known, **more}))
-        return processes.start([sys.executable, "-m", "tests.process.scripted", plan])
-
-    return start
-
-
-@pytest.fixture
-def heard(tmp_path: Path) -> Heard:
-    return Heard(tmp_path / "heard")
-
-
-class Heard:
-    """What the electors heard."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self, kind: str) -> list[dict[str, Any]]:
-        """All of one type so far."""
-        lines = self._path.read_text().splitlines() if self._path.exists() else []
-        return [each for each in map(json.loads, lines) if each["type"] == kind]
+    from tests.support.processes import Processes
 
 
 def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(

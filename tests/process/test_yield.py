@@ -1,0 +1,178 @@
+"""A term that the elector wants to end in good order."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.process.conftest import lead
+from tests.support.processes import alive, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.process.conftest import Heard, Scripted
+    from tests.support.checker import Witness
+
+REASON = "somebody better suited waits"
+
+
+@pytest.fixture
+def flag(tmp_path: Path) -> Path:
+    """When to say it."""
+    return tmp_path / "yield"
+
+
+def story(flag: Path, *more: Any) -> list[Any]:  # noqa: ANN401
+    """Leads with much time, and yields at the flag."""
+    return [[0, "lead", lead(60, 70)], [str(flag), "yield", {"reason": REASON}], *more]
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
+def test_the_command_is_stopped_like_for_term_then_the_lock_is_released(
+    scripted: Scripted,
+    witness: Witness,
+    heard: Heard,
+    flag: Path,
+    release: bool,  # noqa: FBT001
+) -> None:
+    """Nothing is left when it is, and the status is that of a loss, not the command's own."""
+    command = witness.command("--term-delay=0.3", "--descendant", "--status=4")
+    options = ["--restart=always", "--loss-exit-code=7", "--loss-grace=10ms"]
+    kleader = scripted(command, story(flag), *options, plan={"release": release})
+    term, _ = witness.wait_start(), witness.wait_descendant()
+    flag.touch()
+    assert kleader.wait() == 7
+    kleader.wait_err(f"INFO scripted leader: giving up leadership: {REASON}\n.* stopping the command with SIGTERM")
+    assert witness.now(term).main.ended, "it had the time to wind down"
+    assert "lost the lock" not in kleader.err
+    assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
+    (empty,) = heard("Empty")
+    assert (empty["release"], empty["children"]) == (release, [str(empty["pid"])])
+    witness.check(terms=1)
+
+
+def test_a_command_that_will_not_stop_gets_the_stop_timeout(scripted: Scripted, witness: Witness, flag: Path) -> None:
+    kleader = scripted(witness.command("--ignore-term"), story(flag), "--stop-timeout=200ms", "--stop-signal=WINCH")
+    term = witness.wait_start()
+    flag.touch()
+    assert kleader.wait() == 255
+    kleader.wait_err("stopping the command with SIGWINCH")
+    kleader.wait_err("the command did not stop in time: killing")
+    assert not alive(term.pid)
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
+def test_on_loss_wait_it_releases_and_contends_again(
+    scripted: Scripted,
+    witness: Witness,
+    heard: Heard,
+    flag: Path,
+    release: bool,  # noqa: FBT001
+) -> None:
+    """The command is asked once more in the next term, which has an incarnation of its own."""
+    again = flag.with_name("again")
+    script = story(flag, [str(again), "lead", lead(60, 70, term=2, token="2")])
+    kleader = scripted(witness.command(), script, "--on-loss=wait", plan={"release": release})
+    witness.wait_start()
+    flag.touch()
+    wait_until(lambda: heard("Again"), "another candidacy")
+    (told,), (assign,) = heard("Again"), heard("Assign")
+    assert (told["release"], told["children"]) == (release, [str(told["pid"])])
+    assert told["incarnation"] != assign["incarnation"]
+    again.touch()
+    assert witness.wait_start(2).token == "2"
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    assert len(heard("Assign")) == 1
+    witness.check(terms=2)
+
+
+def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, heard: Heard, flag: Path) -> None:
+    """Neither if the loss comes while a command winds down that was asked to stop in good order."""
+    lost = flag.with_name("lost")
+    script = story(flag, [str(lost), "lost", {"reason": "another leads", "kill_now": True}])
+    kleader = scripted(witness.command("--ignore-term"), script, "--on-loss=wait", "--stop-timeout=600s")
+    term = witness.wait_start()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    lost.touch()
+    wait_until(lambda: heard("Again"), "another candidacy")
+    assert not heard("Again")[0]["release"]
+    assert not alive(term.pid)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+
+
+def test_a_term_meanwhile_is_the_end_with_the_commands_own_status(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    """A second one kills."""
+    options = ["--on-loss=wait", "--restart=always", "--stop-timeout=600s"]
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), story(flag), *options)
+    witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    kleader.signal(signal.SIGTERM)
+    witness.wait_beats(2)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGKILL
+    assert heard("Empty")[0]["release"]
+    assert not heard("Again")
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize("way", ["exit", "wait"])
+def test_it_may_come_between_two_starts(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, way: str
+) -> None:
+    kleader = scripted(witness.command("--exit-after=0"), story(flag), "--restart=always", f"--on-loss={way}")
+    kleader.wait_err("restarting the command in 1s")
+    flag.touch()
+    if way == "wait":
+        wait_until(lambda: heard("Again"), "another candidacy")
+        assert heard("Again")[0]["release"]
+        kleader.signal(signal.SIGTERM)
+        assert kleader.wait() == 128 + signal.SIGTERM
+    else:
+        assert kleader.wait() == 255
+        assert heard("Empty")[0]["release"]
+    assert len(witness.terms()) == 1
+
+
+def test_who_is_stopping_already_does_not_listen(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
+) -> None:
+    """The status is the command's own, and there is no new candidacy."""
+    end = tmp_path / "end"
+    command = witness.command("--ignore-term", f"--exit-when={end}", "--status=3")
+    ping = [str(flag), "ping", {}]
+    kleader = scripted(command, story(flag, ping), "--on-loss=wait", "--stop-timeout=600s")
+    witness.wait_start()
+    kleader.signal(signal.SIGTERM)
+    wait_until(lambda: heard("Stopping"), "the wind-down")
+    alive_before = len(heard("Alive"))
+    flag.touch()
+    wait_until(lambda: len(heard("Alive")) > alive_before, "that both were heard")
+    end.touch()
+    assert kleader.wait() == 3
+    assert "giving up leadership" not in kleader.err
+    assert not heard("Again")
+
+
+def test_an_elector_that_dies_meanwhile_is_replaced(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    """Its successor renews while the command winds down, and releases."""
+    kleader = scripted(witness.command("--ignore-term"), story(flag), "--stop-timeout=600s")
+    term = witness.wait_start()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    os.kill(term.pid, signal.SIGKILL)
+    assert kleader.wait() == 255
+    assert heard("Empty")[-1]["release"]
