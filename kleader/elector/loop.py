@@ -150,6 +150,8 @@ class Loop:
             self._extend(action)
         elif isinstance(action, e.Lost):
             self._say(m.Lost(self._term, action.reason, action.kill_now))
+        elif isinstance(action, e.Yield):
+            self._say(m.Yield(self._term, action.reason))
         elif isinstance(action, e.Observe):
             self._say(m.Observe(self._term, action.leader, self._namespace))
         elif isinstance(action, e.Report):
