@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import ssl
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h11
@@ -25,6 +26,8 @@ _NOT_FOUND, _CONFLICT, _TOO_LARGE, _INVALID = 404, 409, 413, 422
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _LONGEST_PAUSE = 3600.0  # seconds that a Retry-After may ask for
 _LONGEST_SAID = 300  # characters
+_DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
@@ -40,6 +43,13 @@ class Server(NamedTuple):
     def elsewhere(self) -> str:
         """The mend where this may be no API server at all."""
         return f"check what answers there, and the address in {self.address}"
+
+
+class Skew(NamedTuple):
+    """By how many seconds the API server's clock is ahead of this machine's wall clock, give or take ``error``."""
+
+    seconds: float
+    error: float
 
 
 def json_object(body: bytes) -> dict[str, Any] | None:
@@ -101,6 +111,20 @@ def message(found: dict[str, Any]) -> str:
     """The sentence in a Status object, cut to a line; "" where there is none."""
     said = found.get("message")
     return _line(said) if isinstance(said, str) else ""
+
+
+def skew(date: str, sent: float, received: float) -> Skew | None:
+    """From the Date of an answer, which says whole seconds (RFC 9110, IMF-fixdate), and when this clock saw it pass."""
+    found = _DATE.fullmatch(date)
+    if not found or found[2] not in _MONTHS:
+        return None
+    day, year, hour, minute, second = (int(found[i]) for i in (1, 3, 4, 5, 6))
+    try:
+        at = datetime(year, _MONTHS.index(found[2]) + 1, day, hour, minute, second, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+    least, most = at - received, at + 1 - sent
+    return Skew((least + most) / 2, (most - least) / 2)
 
 
 # --- what a Status says

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,12 @@ class Api:
         self._opening = asyncio.Lock()
         self._watches = 0
         self._warmer: asyncio.Task[None] | None = None
+        self._dated = ("", 0.0, 0.0)
+
+    @property
+    def skew(self) -> answers.Skew | None:
+        """How far the API server's clock is from this machine's, by the last call's answer; None where none told."""
+        return answers.skew(*self._dated)
 
     async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         """The object that a 200 or 201 carries; everything else is a LockError. ``timeout`` bounds the whole call."""
@@ -87,6 +94,12 @@ class Api:
             self._watches -= 1
             self._cool()
 
+    def close(self) -> None:
+        """End the connection for calls; the next call opens another."""
+        if self._calls:
+            self._calls.close()
+            self._calls = None
+
     def _cool(self) -> None:
         """At the end of the last watch: a new one may have begun before the one that it replaces ended."""
         if self._warmer is not None and not self._watches:
@@ -103,11 +116,14 @@ class Api:
         if body is not None:
             headers.append(("Content-Type", "application/json"))
             data = json.dumps(body, separators=(",", ":")).encode()
+        sent = time.time()
         try:
-            return await connection.call(method, target, headers, data)
+            answer = await connection.call(method, target, headers, data)
         except BaseException:  # what came on it next would be the answer to this
             connection.close()
             raise
+        self._dated = answer.headers.get("date", ""), sent, time.time()
+        return answer
 
     async def _ready(self) -> Connection:
         """The connection for calls. One that is in use stays: who warms it must not end a call."""
