@@ -38,7 +38,7 @@ test: environment ## the tests that need no cluster
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
 	$(BIN)/python -m pytest tests/cluster $(ARGS)
 
-bench: control-plane ## handover times beside client-go's; needs what test-cluster needs
+bench: environment ## handover times beside client-go's; needs what test-cluster needs
 	$(BIN)/python -m tests.bench $(ARGS)
 
 lint: environment ## ruff, mypy, and the manual pages where there is mandoc

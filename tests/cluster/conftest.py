@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.fleet import Fleet
 from tests.support import clientgo as clientgo_module
 from tests.support.checker import Witness
-from tests.support.controlplane import NEEDED, ControlPlane, binaries, given_kubeconfig, plane_for_tests
+from tests.support.controlplane import MANAGER, NEEDED, ControlPlane, binaries, given_kubeconfig, plane_for_tests
 from tests.support.gobuild import GoError
 from tests.support.plane import NeedsOwnPlane
 from tests.support.processes import keep
@@ -32,8 +32,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     try:
-        if "plane" in wanted and given_kubeconfig() is None:
+        if "plain_plane" in wanted or ("plane" in wanted and given_kubeconfig() is None):
             binaries(*NEEDED)
+        if "garbage_collector" in wanted and given_kubeconfig() is None:
+            binaries(MANAGER)
         if "clientgo" in wanted:
             clientgo_module.build_all()
     except GoError as error:
@@ -42,13 +44,34 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[Plane]:
-    """The cluster of this session, started by the first test that asks: an own one, or $KLEADER_TEST_KUBECONFIG's."""
+    """The cluster of this session, started by the first test that asks: an own one, or $KLEADER_TEST_KUBECONFIG's.
+
+    An own one elects among LeaseCandidates (KEP-4355).
+    """
     cluster = plane_for_tests()
     cluster.start()
     if isinstance(cluster, ControlPlane):
         keep(cluster.pids)
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def plain_plane() -> Iterator[ControlPlane]:
+    """A control plane of this session's own, as most clusters are: without coordinated election."""
+    cluster = ControlPlane()
+    cluster.start()
+    keep(cluster.pids)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def garbage_collector(plane: Plane) -> None:
+    """In `plane`, what is owned goes once its owners have gone; from the first test that asks, until the end."""
+    plane.collect_garbage()
+    if isinstance(plane, ControlPlane):
+        keep(plane.pids)
 
 
 @pytest.fixture

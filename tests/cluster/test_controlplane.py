@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import faults
-from tests.support.api import Api, ApiError, lease, lease_path
+from tests.support.api import Api, ApiError, lease, lease_path, path_of
 from tests.support.httpproxy import HttpProxy
+from tests.support.objects import config_map, endpoints, lease_candidate, pod_status, read_record, record, service
 from tests.support.port import LOOPBACK
 from tests.support.processes import alive, wait_gone, wait_until
 from tests.support.proxy import Proxy
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
     from tests.support.processes import Process, Processes
     from tests.support.proxy import Mode
+
+LONG_AGO = "2020-01-01T00:00:00.000000Z"
 
 
 def test_it_keeps_leases(plane: Plane, namespace: str) -> None:
@@ -179,6 +182,55 @@ def test_a_watch_passes_the_proxy_and_its_end_reaches_the_server(own_plane: Cont
         assert next(events)[1]["spec"]["holderIdentity"] == "b"
         events.close()
         wait_until(lambda: own_plane.audit_requests(user)[0]["stage"] == "ResponseComplete", "the watch has ended")
+
+
+# --- what owns, and what elects
+@pytest.mark.usefixtures("garbage_collector")
+def test_what_a_pod_owns_goes_with_the_pod(plane: Plane, namespace: str) -> None:
+    """The owner is told by its uid: a ConfigMap of an earlier Pod of the same name goes, one of this Pod stays."""
+    earlier = plane.new_pod(namespace, "web-0")
+    old = plane.api.create(config_map(namespace, "old", owners=[earlier]))
+    plane.api.delete(path_of(earlier))
+    plane.api.wait(path_of(old), lambda seen: seen is None, "collected")
+    later = plane.new_pod(namespace, "web-0")
+    plane.api.create(config_map(namespace, "old", owners=[earlier]))
+    kept = plane.api.create(config_map(namespace, "kept", owners=[later]))
+    plane.api.wait(path_of(old), lambda seen: seen is None, "collected")
+    assert plane.api.find(path_of(kept))
+
+
+def test_a_pod_is_evicted_and_one_on_a_node_stays_until_it_is_forced_away(plane: Plane, namespace: str) -> None:
+    evicted = plane.new_pod(namespace, "a")
+    status = plane.api.merge(f"{path_of(evicted)}/status", pod_status("Failed", "Evicted"))["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+    assert "terminated" in status["containerStatuses"][0]["state"]
+    bound = plane.new_pod(namespace, "b", node="lost")
+    plane.api.delete(path_of(bound))
+    assert plane.api.get(path_of(bound))["metadata"]["deletionTimestamp"]
+    plane.api.delete(path_of(bound) + "?gracePeriodSeconds=0")
+    assert plane.api.find(path_of(bound)) is None
+
+
+def test_the_control_plane_names_a_candidate_and_lets_other_leases_be(own_plane: ControlPlane, namespace: str) -> None:
+    """Those are expired and older than the one that it names, but have no candidates."""
+    api = own_plane.api
+    others = [api.create(lease(namespace, name, name, duration=1, renewTime=LONG_AGO)) for name in ("free", "held")]
+    api.create(lease_candidate(namespace, "one", "elected"))
+    named = api.wait(lease_path(namespace, "elected"), lambda seen: seen, "somebody is named")
+    assert named is not None
+    assert named["spec"]["holderIdentity"] == "one"
+    assert [api.get(path_of(other)) for other in others] == others
+
+
+def test_annotation_locks_and_services_are_kept_as_they_are_written(plane: Plane, namespace: str) -> None:
+    for thing in (
+        config_map(namespace, "x", record("me"), data={"key": "value"}),
+        endpoints(namespace, "x", record("me"), subsets=[{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]),
+    ):
+        made = plane.api.create(thing)
+        assert read_record(made)["holderIdentity"] == "me"
+        assert plane.api.get(path_of(thing)) == made
+    plane.api.create(service(namespace, "x"))
 
 
 # --- client-go

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api import path
+from tests.support.api import lease_path, path
+from tests.support.objects import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tests.support.api import Object
     from tests.support.checker import Witness
     from tests.support.clientgo import Lock, Version
+    from tests.support.controlplane import ControlPlane
     from tests.support.plane import Plane
     from tests.support.processes import Process, Processes
 
-ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
 KINDS: dict[Lock, list[str]] = {
     "leases": ["Lease"],
     "endpoints": ["Endpoints"],
@@ -45,7 +45,7 @@ def start(
 def holder(thing: Object) -> str:
     if thing["kind"] == "Lease":
         return str(thing["spec"]["holderIdentity"])
-    return str(json.loads(thing["metadata"]["annotations"][ANNOTATION])["holderIdentity"])
+    return str(read_record(thing)["holderIdentity"])
 
 
 def on_the_objects(plane: Plane, namespace: str, lock: Lock) -> set[str]:
@@ -83,3 +83,27 @@ def test_a_candidate_leads_on_each_lock_that_its_client_go_has_and_hands_over(
     verbs = ["became leader"] if version == "legacy" else ["became leader", "stopped leading"]
     texts = [f"{identity} {verb}" for identity in ("a", "b") for verb in verbs]
     assert sorted(said) == sorted((kind, "LeaderElection", "x", text) for kind in KINDS[lock] for text in texts)
+
+
+def test_coordinated_candidates_are_led_by_the_oldest_emulation_version(
+    start: Callable[..., Process], own_plane: ControlPlane, namespace: str, witness: Witness
+) -> None:
+    """A better candidate ends the term of the leader: it is preferred, leads next, and there is no overlap."""
+    newer = start("newer", coordinated=True, emulation_version="1.36.0")
+    witness.wait_start()
+    candidates = path("coordination.k8s.io/v1beta1", "LeaseCandidate", namespace)
+    assert own_plane.api.get(f"{candidates}/newer")["spec"]["leaseName"] == "x"
+    older = start("older", coordinated=True, emulation_version="1.35.0")
+    preferred = own_plane.api.wait(
+        lease_path(namespace, "x"), lambda seen: seen and seen["spec"].get("preferredHolder"), "one is preferred"
+    )
+    assert preferred is not None
+    assert preferred["spec"]["preferredHolder"] == "older"
+    assert newer.wait() == 1
+    assert witness.wait_start(2).identity == "older"
+    older.wait_err("new leader: older$")
+    witness.check(terms=2)
+
+
+def test_without_the_feature_gate_there_are_no_lease_candidates(plain_plane: ControlPlane) -> None:
+    assert plain_plane.api.request("GET", "/apis/coordination.k8s.io/v1beta1")[0] == 404

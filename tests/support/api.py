@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 PLURAL = {"Endpoints": "endpoints", "NetworkPolicy": "networkpolicies"}
-CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding", "FlowSchema"}
+CLUSTER_WIDE = {"Namespace", "Node", "ClusterRole", "ClusterRoleBinding", "FlowSchema"}
 
 
 class ApiError(AssertionError):

@@ -1,6 +1,7 @@
 """A real kube-apiserver and etcd for the tests; also `python -m tests.support.controlplane build|path|run`.
 
-The binaries are $KUBEBUILDER_ASSETS's where that is set (envtest's convention), else built from tests/controlplane.
+The binaries are $KUBEBUILDER_ASSETS's where that is set (envtest's convention), else built from tests/controlplane;
+so is kube-controller-manager where they have none, as envtest's have not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.api import Api, Object
+from tests.support.api import Api, Object, path_of
 from tests.support.audit import POLICY, AuditLog
 from tests.support.daemon import Daemon
 from tests.support.gobuild import GoError, GoModule
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NEEDED = ("etcd", "kube-apiserver")
+MANAGER = "kube-controller-manager"
 USERS = 2000  # user-0 … user-1999 may do LEASE_RULES everywhere; bare-0 … bare-1999 what a test grants
 CANDIDATES = "candidates"
+ORPHAN: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "orphan"}}
 
 
 def module() -> GoModule:
     """Return the Go module that the binaries are built from."""
-    commands = ("kube-apiserver", "kube-controller-manager", "kubectl")
+    commands = ("kube-apiserver", MANAGER, "kubectl")
     packages = {"etcd": "./etcd", **{name: f"k8s.io/kubernetes/cmd/{name}" for name in commands}}
     otherwise = ", or set KUBEBUILDER_ASSETS to a directory with kube-apiserver and etcd"
     version = GoModule("controlplane", packages).required("k8s.io/kubernetes")
@@ -48,24 +51,34 @@ def module() -> GoModule:
 def binaries(*names: str) -> Path:
     """Return the directory that holds `names`, building what is missing of them; GoError where that cannot be."""
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
-        if missing := [name for name in names if shutil.which(name, path=assets) is None]:
+        missing = [name for name in names if shutil.which(name, path=assets) is None]
+        if not missing:
+            return Path(assets)
+        if missing != [MANAGER]:
             raise GoError(f"KUBEBUILDER_ASSETS={assets} has no {', '.join(missing)}")
-        return Path(assets)
     return module().build(*names)
+
+
+def build_all() -> Path:
+    """Build what the tests may need; return the directory that holds NEEDED."""
+    if not os.environ.get("KUBEBUILDER_ASSETS"):
+        return binaries(*NEEDED, MANAGER)  # at once: they share most packages
+    binaries(MANAGER)
+    return binaries(*NEEDED)
 
 
 class ControlPlane(Plane):
     """kube-apiserver and etcd of one's own, on free ports of the loopback, with all state in one temporary directory.
 
     RBAC; tokens for admin (system:masters), user-N and bare-N; client certificates of `ca`; each request audited at
-    Metadata level. `apiserver` and `etcd` are Daemons: stop(), kill(), start() (port, state stay), pause(), resume().
+    Metadata level. `apiserver`, `etcd` and `manager` are Daemons: stop(), kill(), start() (port, state stay), pause(),
+    resume(). `manager` is kube-controller-manager with the garbage collector alone; it runs from `collect_garbage` on.
+    With `coordinated` the control plane elects among LeaseCandidates (KEP-4355), and lets other Leases be.
     """
 
-    def __init__(
-        self, *, feature_gates: Sequence[str] = (), runtime_config: Sequence[str] = (), fsync: bool = False
-    ) -> None:
+    def __init__(self, *, coordinated: bool = False, fsync: bool = False) -> None:
         super().__init__()
-        self._options = {"feature-gates": feature_gates, "runtime-config": runtime_config}
+        self._coordinated = coordinated
         self._fsync = fsync
         self._secret = secrets.token_hex(8)
         self._users = iter(range(USERS))
@@ -89,6 +102,7 @@ class ControlPlane(Plane):
         )
         command = self._apiserver_command(where, client)
         self.apiserver = Daemon("kube-apiserver", command, self.dir / "apiserver.log", self._ready)
+        self.manager = Daemon(MANAGER, [], self.dir / "manager.log", self._collected)
         try:
             self.etcd.start(wait=False)
             self.apiserver.start()
@@ -98,23 +112,35 @@ class ControlPlane(Plane):
             raise
 
     def stop(self) -> None:
-        """Kill both and remove their directory."""
-        self.apiserver.kill()
-        self.etcd.kill()
+        """Kill all and remove their directory."""
+        for daemon in self._daemons:
+            daemon.kill()
         for port in self._ports:
             port.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     @property
+    def _daemons(self) -> list[Daemon]:
+        return [self.manager, self.apiserver, self.etcd]
+
+    @property
     def pids(self) -> list[int]:
-        return [daemon.pid for daemon in (self.etcd, self.apiserver) if daemon.running]
+        return [daemon.pid for daemon in self._daemons if daemon.running]
+
+    def collect_garbage(self) -> None:
+        if self.manager.running:
+            return
+        self.manager.argv = self._manager_command(binaries(MANAGER))
+        nobody = {"apiVersion": "v1", "kind": "Pod", "name": "nobody", "uid": secrets.token_hex(16)}
+        self.api.apply({**ORPHAN, "metadata": {**ORPHAN["metadata"], "ownerReferences": [nobody]}})
+        self.manager.start()
 
     def recover(self) -> None:
-        """Bring both back to running and ready, whatever a test did to them."""
-        for daemon in (self.etcd, self.apiserver):
+        """Bring both back to running and ready, whatever a test did to them, and `manager` where it is paused."""
+        for daemon in self._daemons:
             if daemon.running:
                 daemon.resume()
-            else:
+            elif daemon is not self.manager:
                 daemon.start(wait=False)
         self.apiserver.wait_ready()
 
@@ -194,7 +220,7 @@ class ControlPlane(Plane):
 
     def _apiserver_command(self, where: Path, etcd: int) -> list[str]:
         key = self.dir / "service-account.key"
-        flags = {
+        flags: dict[str, object] = {
             "etcd-servers": f"http://{LOOPBACK}:{etcd}",
             "bind-address": LOOPBACK,
             "advertise-address": LOOPBACK,  # else it looks for a default route
@@ -215,12 +241,36 @@ class ControlPlane(Plane):
             "audit-log-mode": "blocking",  # written before the answer: a count is never behind
             "audit-log-maxsize": 100_000,
         }
-        flags |= {name: ",".join(values) for name, values in self._options.items() if values}
-        return [str(where / "kube-apiserver"), *(f"--{name}={value}" for name, value in flags.items())]
+        if self._coordinated:
+            flags |= {
+                "feature-gates": "CoordinatedLeaderElection=true",
+                "runtime-config": "coordination.k8s.io/v1beta1=true",
+                # The API server that elects is itself elected: a killed one's successor need not wait for long.
+                "coordinated-leadership-lease-duration": "4s",
+                "coordinated-leadership-renew-deadline": "3s",
+                "coordinated-leadership-retry-period": "500ms",
+            }
+        return _command(where / "kube-apiserver", flags)
+
+    def _manager_command(self, where: Path) -> list[str]:
+        flags: dict[str, object] = {
+            "kubeconfig": self.kubeconfig(),
+            "controllers": "garbage-collector-controller",
+            "leader-elect": "false",
+            "secure-port": 0,
+            "kube-api-qps": 200,  # its pace is not what is tested
+            "kube-api-burst": 400,
+        }
+        return _command(where / MANAGER, flags)
 
     def _ready(self) -> bool:
         with contextlib.suppress(OSError):
             return self.api.request("GET", "/readyz", timeout=5)[0] == 200
+        return False
+
+    def _collected(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.api.find(path_of(ORPHAN)) is None
         return False
 
     def _grant_candidates(self) -> None:
@@ -231,6 +281,10 @@ class ControlPlane(Plane):
         binding = {"kind": "ClusterRoleBinding", **meta, "subjects": [subject], "roleRef": reference}
         self.api.apply({"apiVersion": RBAC, **binding})
         self.wait_allowed("default", LEASE_RULES[-1], groups=[CANDIDATES])
+
+
+def _command(program: Path, flags: dict[str, object]) -> list[str]:
+    return [str(program), *(f"--{name}={value}" for name, value in flags.items())]
 
 
 def _accepts(port: int) -> bool:
@@ -246,9 +300,9 @@ def given_kubeconfig() -> Path | None:
 
 
 def plane_for_tests() -> Plane:
-    """Return the cluster that the environment asks for, not yet started: the given one, else an own one."""
+    """Return the cluster that the environment asks for, not yet started: the given one, else an own coordinated one."""
     given = given_kubeconfig()
-    return GivenPlane(given) if given else ControlPlane()
+    return GivenPlane(given) if given else ControlPlane(coordinated=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -256,7 +310,7 @@ def main(arguments: Sequence[str]) -> int:
     command, *names = arguments or ["help"]
     try:
         if command in {"build", "path"}:
-            print(binaries(*(names or NEEDED)))  # noqa: T201 - it is for a person
+            print(binaries(*names) if names else build_all())  # noqa: T201 - it is for a person
         elif command == "run":
             plane = ControlPlane()
             plane.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import secrets
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from tests.support.api import Api, ApiError, Object
+from tests.support.objects import pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +51,10 @@ class Plane(ABC):
 
     @abstractmethod
     def stop(self) -> None: ...
+
+    @abstractmethod
+    def collect_garbage(self) -> None:
+        """See to it that objects go once their owners have gone."""
 
     @abstractmethod
     def new_user(self) -> str:
@@ -93,6 +99,16 @@ class Plane(ABC):
         name = f"{prefix}-{secrets.token_hex(5)}"
         self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         return name
+
+    def new_pod(self, namespace: str, name: str, node: str = "") -> Object:
+        """Create a Pod that nobody runs, on `node` or on none, and return it.
+
+        On a node it is deleted as a running one is: gracefully (nobody ends that), or with ?gracePeriodSeconds=0.
+        """
+        meta = {"namespace": namespace, "name": "default"}
+        with contextlib.suppress(ApiError):  # there already: a real cluster's own controller made it, or another call
+            self.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
+        return self.api.create(pod(namespace, name, node))
 
     def grant(self, user: str, namespace: str, rules: Sequence[Object]) -> None:
         """Create a Role of these rules and bind `user` to it; return once the server acts on it."""
@@ -161,6 +177,9 @@ class GivenPlane(Plane):
     def stop(self) -> None:
         """Leave the cluster as it is: it is not ours."""
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def collect_garbage(self) -> None:
+        """Nothing to do: a cluster has a controller manager."""
 
     def new_user(self) -> str:
         return "given"

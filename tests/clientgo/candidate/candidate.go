@@ -99,8 +99,9 @@ func Main(prepare func(context.Context, *Candidate) error) {
 	c.Config.Name = c.Name
 	c.Config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(context.Context) {
-			work.Run()
-			cancel() // the command ended: so does this candidate
+			if work.Run() {
+				cancel() // so does this candidate
+			}
 		},
 		OnStoppedLeading: func() {
 			lost = ctx.Err() == nil

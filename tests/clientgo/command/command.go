@@ -26,13 +26,14 @@ type Command struct {
 	stopped bool
 }
 
-// Run starts the command and returns when it has ended; it starts nothing once Stop was called.
-func (c *Command) Run() {
+// Run starts the command, returns when it has ended, and tells whether it did so by itself; it starts nothing once Stop
+// was called.
+func (c *Command) Run() bool {
 	runtime.LockOSThread() // Pdeathsig is bound to the thread that started the process
 	c.mu.Lock()
 	if c.stopped {
 		c.mu.Unlock()
-		return
+		return false
 	}
 	c.cmd = exec.Command(c.Args[0], c.Args[1:]...)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -49,6 +50,9 @@ func (c *Command) Run() {
 		klog.Errorf("command: %v", err)
 	}
 	close(c.ended)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.stopped
 }
 
 // Stop signals the command's process group and returns once the command has ended, killed if need be.
