@@ -21,14 +21,21 @@ from kleader.locks.base import LockError
 if TYPE_CHECKING:
     from kleader.locks.http import Answer
 
-UNAUTHORIZED, FORBIDDEN, THROTTLED = 401, 403, 429
-_NOT_FOUND, _CONFLICT, _TOO_LARGE, _INVALID = 404, 409, 413, 422
+UNAUTHORIZED = 401
+_FORBIDDEN, _NOT_FOUND, _CONFLICT, _TOO_LARGE, _INVALID, _THROTTLED = 403, 404, 409, 413, 422, 429
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _LONGEST_PAUSE = 3600.0  # seconds that a Retry-After may ask for
 _LONGEST_SAID = 300  # characters
 _DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _REFUSED = os.strerror(errno.ECONNREFUSED)
+
+
+class ForbiddenError(LockError):
+    """A permission is missing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Kind.DENIED, message)
 
 
 class Server(NamedTuple):
@@ -68,7 +75,7 @@ def refusal(answer: Answer, target: str, server: Server) -> LockError:
     if status == UNAUTHORIZED:
         reason = f"{server.name} does not accept our credentials ({said}): check the user in {server.source}"
         return LockError(Kind.DENIED, reason)
-    if status == THROTTLED:
+    if status == _THROTTLED:
         pause = _seconds(answer.headers.get("retry-after"))
         mend = f"it asks for a pause of {text(pause)}; a FlowSchema can put elections first"
         return LockError(Kind.THROTTLED, f"{server.name} is too busy ({said}): {mend}", pause)
@@ -76,7 +83,7 @@ def refusal(answer: Answer, target: str, server: Server) -> LockError:
         return _status(status, found, said, target, server)
     if status == _NOT_FOUND:
         return _not_served(said, target, server)
-    if status == FORBIDDEN:
+    if status == _FORBIDDEN:
         return LockError(Kind.DENIED, f"{server.name} forbids it ({said}): {server.elsewhere}")
     kind = Kind.REFUSED if _BAD_REQUEST <= status < _SERVER_ERROR else Kind.UNREACHABLE
     more = f" ({said})" if said != str(status) else ""
@@ -136,7 +143,7 @@ def _status(status: int, found: dict[str, Any], said: str, target: str, server: 
         return _not_found(found, said, target, server)
     if status == _CONFLICT or (status == _INVALID and _exists(causes)):
         return LockError(Kind.CONFLICT, said)
-    if status == FORBIDDEN:
+    if status == _FORBIDDEN:
         return _forbidden(causes, said, server)
     if _full(status, causes, said):
         mend = "remove something from it, or give another --name"
@@ -188,8 +195,8 @@ def _forbidden(causes: list[dict[str, Any]], said: str, server: Server) -> LockE
     if "denied the request" in said or "denied request" in said:  # as webhooks and policies are quoted
         return LockError(Kind.REFUSED, f"{said}: let that admission policy admit it, or give another namespace by -n")
     if '"system:anonymous"' in said:
-        return LockError(Kind.DENIED, f"{said}: we sent no credentials, check the user in {server.source}")
-    return LockError(Kind.DENIED, f"{said}: grant it in a Role, and bind that to this user or service account")
+        return ForbiddenError(f"{said}: we sent no credentials, check the user in {server.source}")
+    return ForbiddenError(f"{said}: grant it in a Role, and bind that to this user or service account")
 
 
 def _full(status: int, causes: list[dict[str, Any]], said: str) -> bool:

@@ -30,10 +30,14 @@ _DONE = {_OK, 201}
 
 
 class Api:
-    """Two connections to one API server: one for calls, one for the watch."""
+    """Two connections to one API server: one for calls, one for the watch.
 
-    def __init__(self, credentials: Credentials) -> None:
+    One call at a time. A ``guest`` never makes the others that share its credentials wait for new ones.
+    """
+
+    def __init__(self, credentials: Credentials, *, guest: bool = False) -> None:
         self.credentials = credentials
+        self._guest = guest
         self._calls: Connection | None = None
         self._opening = asyncio.Lock()
         self._watches = 0
@@ -51,7 +55,7 @@ class Api:
             answer = await asyncio.wait_for(self._call(method, target, body), timeout)
         except _BROKEN as error:
             if isinstance(error, ssl.SSLCertVerificationError):
-                self.credentials.refuse()  # its authority may have been replaced
+                self._distrust()  # its authority may have been replaced
             raise LockError(Kind.UNREACHABLE, answers.none(error, timeout, self.credentials.server)) from None
         except SetUpError as error:
             raise LockError(Kind.DENIED, str(error)) from None
@@ -77,7 +81,7 @@ class Api:
             connection, answer = opened = await asyncio.wait_for(self._watch(target), timeout)
             if answer.status != _OK:
                 error = self._refused(answer, target)
-                reason, denied = f"the watch was refused: {error}", answer.status == answers.FORBIDDEN
+                reason, denied = f"the watch was refused: {error}", isinstance(error, answers.ForbiddenError)
                 raise WatchError(reason, denied=denied, begun=False, retry_after=error.failure.retry_after)
             begun = True
             async with aclosing(opened[0].lines(SILENCE)) as lines:
@@ -163,10 +167,14 @@ class Api:
         return answers.unreadable(what, self.credentials.server)
 
     def _refused(self, answer: Answer, target: str) -> LockError:
-        """Why it is no 200; credentials that were not accepted are read anew before the next request."""
         if answer.status == answers.UNAUTHORIZED:
-            self.credentials.refuse()
+            self._distrust()
         return answers.refusal(answer, target, self.credentials.server)
+
+    def _distrust(self) -> None:
+        """Have the credentials read anew before the next request."""
+        if not self._guest:
+            self.credentials.refuse()
 
     def _event(self, line: bytes) -> tuple[str, dict[str, Any]]:
         event = answers.json_object(line) or {}

@@ -1,0 +1,93 @@
+"""Events on the lock's objects, as client-go's resourcelock has its ``record`` package write them: best effort."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import urllib.parse
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from kleader.locks.answers import ForbiddenError
+from kleader.locks.api import Api
+from kleader.locks.base import LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kleader.locks.credentials import Credentials
+    from kleader.log import Log
+
+BECAME, STOPPED = "became leader", "stopped leading"
+TIMEOUT = 5.0  # seconds for one Event
+_LONGEST_NAME = 253  # characters, of any object
+
+
+class Recorder:
+    """Tells of one identity, in the name of one component: client-go's users take the lock's name for that.
+
+    Each Event has a connection of its own and one try, so that nothing else waits for it. Nothing is ever raised.
+    """
+
+    def __init__(self, credentials: Credentials, log: Log, identity: str, component: str) -> None:
+        self._credentials, self._log = credentials, log
+        self._identity, self._component = identity, component
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._warned = False
+
+    def record(self, reference: Mapping[str, str], text: str) -> asyncio.Task[None]:
+        """Tell that the identity did ``text`` now, on an object (core/v1 ObjectReference); at once, in a running loop.
+
+        The task, which need not be kept, is over within TIMEOUT.
+        """
+        body = event(reference, f"{self._identity} {text}", self._component, time.time_ns())
+        task = asyncio.get_running_loop().create_task(self._send(body))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for what is under way, but no longer."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=seconds)
+
+    async def _send(self, body: dict[str, Any]) -> None:
+        api = Api(self._credentials, guest=True)
+        namespace = urllib.parse.quote(body["metadata"]["namespace"], safe="")
+        try:
+            await api.call("POST", f"/api/v1/namespaces/{namespace}/events", body, TIMEOUT)
+        except ForbiddenError as error:
+            say = self._log.debug if self._warned else self._log.warning
+            self._warned = True
+            say(f"grant create on events, so that Events tell who leads: {error}")
+        except LockError as error:
+            self._log.debug(f"no Event was written: {error}")
+        except Exception as error:  # noqa: BLE001 - no Event is worth a term
+            self._log.debug(f"no Event was written: {type(error).__name__}: {error}")
+        finally:
+            api.close()
+
+
+def event(reference: Mapping[str, str], message: str, component: str, now: int) -> dict[str, Any]:
+    """A core/v1 Event as recorderImpl.makeEvent and generateEvent have it; ``now``: nanoseconds since the epoch."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now // 1_000_000_000))
+    name = f"{reference['name']}.{now:x}"  # util.GenerateEventName
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": name if len(name) <= _LONGEST_NAME else str(uuid.uuid4()),
+            "namespace": reference["namespace"],
+        },
+        "involvedObject": dict(reference),
+        "reason": "LeaderElection",
+        "message": message,
+        "source": {"component": component},
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+        "type": "Normal",
+        "eventTime": None,
+        "reportingComponent": component,
+        "reportingInstance": "",
+    }
