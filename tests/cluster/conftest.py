@@ -36,7 +36,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
             binaries(*NEEDED)
         if "garbage_collector" in wanted and given_kubeconfig() is None:
             binaries(MANAGER)
-        if "clientgo" in wanted:
+        if wanted & {"clientgo", "for_life"}:
             clientgo_module.build_all()
     except GoError as error:
         pytest.exit(f"the tests cannot run: {error}", returncode=1)
@@ -116,3 +116,9 @@ def side_by_side(plane: Plane, namespace: str, processes: Processes, tmp_path: P
 def clientgo() -> Callable[..., list[str]]:
     """Make the argv of a real client-go candidate (see support/clientgo.py)."""
     return clientgo_module.candidate
+
+
+@pytest.fixture
+def for_life() -> Callable[..., list[str]]:
+    """Make the argv of a real leader-for-life candidate of operator-lib (see support/clientgo.py)."""
+    return clientgo_module.candidate_for_life

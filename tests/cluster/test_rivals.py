@@ -1,4 +1,4 @@
-"""The real client-go candidates are what the other tests take them for."""
+"""The real candidates of client-go and operator-lib are what the other tests take them for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api import lease_path, path
-from tests.support.objects import read_record
+from tests.support.api import lease_path, path, path_of
+from tests.support.objects import owned_by, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,37 @@ def test_coordinated_candidates_are_led_by_the_oldest_emulation_version(
     assert witness.wait_start(2).identity == "older"
     older.wait_err("new leader: older$")
     witness.check(terms=2)
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_operator_lib_leads_for_as_long_as_its_pod_lives(
+    plane: Plane, namespace: str, processes: Processes, witness: Witness, for_life: Callable[..., list[str]]
+) -> None:
+    """Its end alone hands nothing over: the second one leads once the Pod of the first is deleted."""
+    config = plane.kubeconfig(namespace=namespace)
+    pods = {name: plane.new_pod(namespace, name) for name in ("a", "b")}
+
+    def start(pod: str) -> Process:
+        argv = for_life(config, namespace, "x", pod, witness.command("--term-delay=0.2"), max_backoff="1s")
+        return processes.start(argv, name=pod)
+
+    first = start("a")
+    witness.wait_start()
+    lock = plane.api.get(path("v1", "ConfigMap", namespace, "x"))
+    assert lock["metadata"]["ownerReferences"] == [owned_by(pods["a"])]
+    second = start("b")
+    second.wait_err("Not the leader")
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    assert plane.api.get(path_of(lock)) == lock
+    again = start("a")
+    again.wait_err("Continuing as the leader")
+    assert witness.wait_start(2).identity == "a"
+    again.signal(signal.SIGTERM)
+    assert again.wait() == 0
+    plane.api.delete(path_of(pods["a"]))
+    assert witness.wait_start(3).identity == "b"
+    witness.check(terms=3)
 
 
 def test_without_the_feature_gate_there_are_no_lease_candidates(plain_plane: ControlPlane) -> None:

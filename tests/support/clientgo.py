@@ -1,4 +1,4 @@
-"""The real client-go candidates of tests/clientgo; also `python -m tests.support.clientgo build`."""
+"""The real candidates in tests/clientgo, client-go and operator-lib; also `python -m tests.support.clientgo build`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Version = Literal["current", "legacy"]
+    Program = Version | Literal["forlife"]
     Lock = Literal["leases", "endpoints", "configmaps", "endpointsleases", "configmapsleases"]
 
-MODULES: dict[Version, GoModule] = {
+MODULES: dict[Program, GoModule] = {
     "current": GoModule("clientgo/current", {"current": "kleader.test/current"}),
     "legacy": GoModule("clientgo", {"legacy": "./legacy"}),
+    "forlife": GoModule("clientgo/forlife", {"forlife": "kleader.test/forlife"}),
 }
 
 
-def build(version: Version = "current") -> Path:
+def build(program: Program = "current") -> Path:
     """Return the candidate's binary, built where it is not yet; GoError where that cannot be."""
-    return MODULES[version].build(version) / version
+    return MODULES[program].build(program) / program
 
 
 def build_all() -> list[Path]:
-    """Build the candidates of every version."""
-    return [build(version) for version in MODULES]
+    """Build every candidate."""
+    return [build(program) for program in MODULES]
 
 
 def candidate(
@@ -72,6 +74,18 @@ def candidate(
         options |= {"coordinated": "true", "binary-version": binary_version, "emulation-version": emulation_version}
     program = build(version or ("current" if lock == "leases" else "legacy"))
     return [str(program), *(f"-{key}={value}" for key, value in options.items()), *command]
+
+
+def candidate_for_life(
+    kubeconfig: Path, namespace: str, name: str, pod: str, command: Sequence[str], *, max_backoff: str = "16s"
+) -> list[str]:
+    """Return the argv of a candidate on operator-lib's leader-for-life, as in the Pod `pod`, which must be there.
+
+    It leads for as long as its Pod lives, also when it is started anew. TERM stops the command; nothing is released.
+    Its standard error says `Became the leader`, `Continuing as the leader` or `Not the leader`.
+    """
+    options = {"kubeconfig": kubeconfig, "namespace": namespace, "name": name, "pod": pod, "max-backoff": max_backoff}
+    return [str(build("forlife")), *(f"-{key}={value}" for key, value in options.items()), *command]
 
 
 def main(arguments: Sequence[str]) -> int:
