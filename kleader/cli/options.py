@@ -49,7 +49,9 @@ LOCK = (
         default="lease",
         show_default=True,
         metavar="TYPE",
-        help="lease: a Lease at the Kubernetes API. file or file:PATH: a file on this machine.",
+        help="lease: a Lease at the Kubernetes API. configmap, endpoints: an annotation there, as client-go before"
+        " 0.24 kept it. configmapsleases, endpointsleases: both, to get from the one to the other. file or file:PATH:"
+        " a file on this machine.",
     ),
     lock(
         "--name",
@@ -70,7 +72,18 @@ LOCK = (
         help="Where the lock is.",
     ),
     lock("--identity", metavar="ID", show_default="HOSTNAME_UUID", help="This candidate, unlike any other."),
-    lock("--lock-label", "lock_label", type=Label(), multiple=True, help="A label for the Lease; may be repeated."),
+    lock(
+        "--lock-label",
+        "lock_label",
+        type=Label(),
+        multiple=True,
+        help="A label for the lock's objects; may be repeated.",
+    ),
+    lock(
+        "--force",
+        is_flag=True,
+        help="With endpoints, endpointsleases: take the lock although a Service of its name loses its EndpointSlices.",
+    ),
 )
 
 API = (

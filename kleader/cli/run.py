@@ -180,6 +180,8 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
             msg = "--no-release: a file lock lasts no longer than its processes; leave the option out"
             raise click.UsageError(msg)
         path = path or _default_path(namespace, name)
+    if given["force"] and kind and not kind.startswith("endpoints"):
+        remarks.append(f"--force does nothing with --lock {kind}: only endpoints and endpointsleases refuse a lock")
     wait, live = _wait(given)
     if kind not in {"", "file"} and wait and wait <= times.lease_duration:
         remarks.append(
@@ -196,6 +198,7 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         file=path,
         identity=naming.identity() if given["identity"] is None else types.identity(given["identity"]),
         labels=dict(given["lock_label"]),
+        force=given["force"],
         api={key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
         | {"as": types.header("--as", given["as"])},
         lease_duration=times.lease_duration,

@@ -41,7 +41,16 @@ def main(
         credentials = Credentials(plan.api, run_helper)
         await credentials.refresh()
         namespace = plan.namespace or credentials.namespace
-        return make(plan.lock, Api(credentials), namespace, plan.name, plan.labels, plan.lease_duration)
+        return make(
+            plan.lock,
+            Api(credentials),
+            namespace,
+            plan.name,
+            plan.labels,
+            plan.lease_duration,
+            warn=log.warning,
+            force=plan.force,
+        )
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False

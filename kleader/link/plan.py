@@ -16,12 +16,13 @@ class Plan(NamedTuple):
     path: list[str]  # sys.path of the command line, for whoever needs its packages
     started: float  # boot clock, when kleader was started
     # the lock
-    lock: str  # lease, file, or "" without election
+    lock: str  # lease, configmap, endpoints, configmapsleases, endpointsleases, file, or "" without election
     namespace: str  # "" : the elector finds out
     name: str
     file: str  # the file lock's path
     identity: str
     labels: dict[str, str]
+    force: bool  # do what a lock would refuse to do
     api: dict[str, str]  # kubeconfig, context, cluster, user, server, as
     # timing
     lease_duration: int

@@ -6,11 +6,17 @@ a PUT that names no version would overwrite one that is there.
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import urllib.parse
+from typing import TYPE_CHECKING, Any
 
+from kleader.election.events import Kind
 from kleader.election.record import SECOND, MalformedRecordError, Record, from_annotation, to_annotation
-from kleader.locks.base import Traits
+from kleader.locks.base import LockError, Traits
 from kleader.locks.object import ObjectLock, texts
+
+if TYPE_CHECKING:
+    from kleader.election.events import Observed
 
 LEADER = "control-plane.alpha.kubernetes.io/leader"
 
@@ -45,7 +51,37 @@ class ConfigMapLock(AnnotationLock):
 
 
 class EndpointsLock(AnnotationLock):
-    """One Endpoints."""
+    """One Endpoints. It may be a Service's: one with a selector does not mind.
+
+    The control plane mirrors the Endpoints of a Service without a selector to EndpointSlices, and deletes those when
+    the annotation appears (endpointslicemirroring's shouldMirror): the Service would lose its backends. ``force`` lets
+    it.
+    """
 
     kind = "Endpoints"
     plural = "endpoints"
+    force = False
+
+    async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
+        """Kind.HOPELESS where the annotation would be new, and would spoil a Service."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        if not self.force and (base is None or LEADER not in texts(base.base["metadata"].get("annotations"))):
+            await self._mind_service(timeout)
+        return await super().write(base, record, incarnation, end - clock())
+
+    async def _mind_service(self, timeout: float) -> None:
+        root, what = self._collection.removesuffix(self.plural), f"the Service {self.namespace}/{self._name}"
+        target = f"{root}services/{urllib.parse.quote(self._name, safe='')}"
+        try:
+            service = await self._api.call("GET", target, None, timeout)
+        except LockError as error:
+            if error.failure.kind is Kind.DENIED:
+                self.warn_once(f"nobody can tell whether {what} has no selector, and would be spoiled: {error}")
+            elif error.failure.kind is not Kind.MISSING:
+                raise
+            return
+        spec = service.get("spec")
+        if not (isinstance(spec, dict) and spec.get("selector")):
+            why = "has no selector, and would lose its EndpointSlices to the lock"
+            raise LockError(Kind.HOPELESS, f"{what} {why}: give another --name, or --force")

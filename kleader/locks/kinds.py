@@ -9,21 +9,38 @@ from kleader.locks.lease import Lease
 from kleader.locks.multi import MultiLock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kleader.locks.api import Api
     from kleader.locks.base import Lock
     from kleader.locks.object import ObjectLock
 
 _SINGLE: dict[str, type[ObjectLock]] = {"lease": Lease, "configmap": ConfigMapLock, "endpoints": EndpointsLock}
-_PRIMARY: dict[str, type[ObjectLock]] = {"configmapsleases": ConfigMapLock, "endpointsleases": EndpointsLock}
+_PRIMARY = {"configmapsleases": "configmap", "endpointsleases": "endpoints"}
 
 
 def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
-    kind: str, api: Api, namespace: str, name: str, labels: Mapping[str, str], lease_duration: int
+    kind: str,
+    api: Api,
+    namespace: str,
+    name: str,
+    labels: Mapping[str, str],
+    lease_duration: int,
+    *,
+    warn: Callable[[str], None] = lambda _: None,
+    force: bool = False,
 ) -> Lock:
-    """The lock of this kind (kinds of ``kleader.link.plan``) and name, for a candidate with this lease duration."""
-    if kind in _SINGLE:
-        return _SINGLE[kind](api, namespace, name, labels)
-    primary = _PRIMARY[kind](api, namespace, name, labels)
-    return MultiLock(primary, Lease(api, namespace, name, labels), lease_duration)
+    """The lock of this kind (kinds of ``kleader.link.plan``) and name, for a candidate with this lease duration.
+
+    ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do.
+    """
+
+    def single(kind: str) -> ObjectLock:
+        lock = _SINGLE[kind](api, namespace, name, labels, warn)
+        if isinstance(lock, EndpointsLock):
+            lock.force = force
+        return lock
+
+    if kind in _PRIMARY:
+        return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration)
+    return single(kind)

@@ -14,7 +14,7 @@ from kleader.election.record import MalformedRecordError, Record
 from kleader.locks.base import LockError, Traits, WatchError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from kleader.locks.api import Api
 
@@ -22,16 +22,28 @@ INCARNATION = "kleader/incarnation"
 
 
 class ObjectLock:
-    """One object; a kind of lock says where it is and how it keeps the record. ``labels`` are merged into its own."""
+    """One object; a kind of lock says where it is and how it keeps the record. ``labels`` are merged into its own.
+
+    ``warn`` is told what somebody should look at, though the lock works.
+    """
 
     api_version: ClassVar[str]
     kind: ClassVar[str]
     plural: ClassVar[str]
     traits: Traits = Traits()
 
-    def __init__(self, api: Api, namespace: str, name: str, labels: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        labels: Mapping[str, str],
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.namespace = namespace
         self._api = api
+        self._warn = warn
+        self._warned: set[str] = set()
         self._name = name
         self._labels = dict(labels)
         root = "/apis/" if "/" in self.api_version else "/api/"
@@ -62,6 +74,7 @@ class ObjectLock:
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
         """PUT with the uid and resourceVersion of ``base``, or create."""
         body = self._body(base.base if base else self._blank(), record, incarnation)
+        self._mind_owners(body["metadata"])
         if base is None:
             return self.observed(await self.create(body, timeout))
         return self.observed(await self._api.call("PUT", self._target, body, timeout))
@@ -106,6 +119,19 @@ class ObjectLock:
             mend = f"mend it with kubectl edit {self.kind.lower()} -n {self.namespace} {self._name}"
             record, fault = Record(), f"the {self.kind} {self.namespace}/{self._name} is malformed: {error}; {mend}"
         return Observed(record, incarnation if isinstance(incarnation, str) else "", version, fault, found)
+
+    def warn_once(self, sentence: str) -> None:
+        """Tell what somebody should look at, unless it was told before."""
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
+
+    def _mind_owners(self, metadata: dict[str, Any]) -> None:
+        owners = metadata.get("ownerReferences")
+        names = [f"{each.get('kind')} {each.get('name')}" for each in owners or () if isinstance(each, dict)]
+        if names:
+            what = f"the {self.kind} {self.namespace}/{self._name}"
+            self.warn_once(f"{what} belongs to the {' and the '.join(names)}: it is deleted when that is")
 
     def _blank(self) -> dict[str, Any]:
         return {

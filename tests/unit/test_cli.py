@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ def test_what_follows_the_first_separator_is_the_command_to_the_letter(parse: Pa
         (["worker", "--", "true"], "'worker' stands before -- and belongs to no option"),
         (["worker", "--lock", "file", "--", "true"], "'worker' stands before -- and belongs to no option"),
         (["--name", "--", "true"], "Option '--name' requires an argument."),
-        (["--frobnicate", "--", "true"], "No such option '--frobnicate'."),
+        (["--xyzzy", "--", "true"], "No such option '--xyzzy'."),
         (["--name", "t", "-x", "--", "true"], "No such option '-x'."),
     ],
 )
@@ -292,6 +293,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "name": ("n", "name", "n"),
     "namespace": ("jobs", "namespace", "jobs"),
     "identity": ("me", "identity", "me"),
+    "force": ("true", "force", True),
     "lock_label": ("a=b", "labels", {"a": "b"}),
     "kubeconfig": ("k", "api", {"kubeconfig": "k"}),
     "context": ("c", "api", {"context": "c"}),
@@ -518,6 +520,9 @@ def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
         (["--no-wait"], ""),
         (["--lock", "file", "--wait", "1s"], ""),
         (["--lease-duration", "12s", "--loss-grace", "200ms"], ""),
+        (["--force"], "--force does nothing with --lock lease: only endpoints and endpointsleases refuse a lock"),
+        (["--lock", "endpointsleases", "--force"], ""),
+        (["--leader-elect=false", "--force"], ""),
     ],
 )
 def test_what_is_allowed_but_surprises_is_said(
@@ -539,6 +544,12 @@ def test_help_fits_eighty_columns_and_shows_every_option_and_variable() -> None:
         assert words.issuperset(param.opts)
         assert variable(param) in words
     assert text.startswith("Usage: kleader run [OPTIONS] -- COMMAND [ARG]...\n")
+
+
+def test_help_names_every_kind_of_lock() -> None:
+    text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
+    said = text.partition("--lock TYPE")[2].partition("--name")[0]
+    assert set(LOCKS.split(", ")) <= set(re.findall(r"\w+", said))
 
 
 def test_help_tells_every_exit_status() -> None:

@@ -1,0 +1,72 @@
+"""What each kind of lock has to be allowed at the API, in one place: for Roles, for checks, and for the tests.
+
+All of it is in the lock's namespace, and for the lock's name alone wherever the API server can tell that from the
+request: ``list`` is never needed, since one object is watched by ``watch`` with a field selector on its name. A Lease
+and a LeaseCandidate are created by PUT, which ``create`` for one name covers; ConfigMaps and Endpoints by POST, which
+it does not: PUT would create no ConfigMap, and overwrite an Endpoints.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Permission(NamedTuple):
+    """One verb on one resource, in a namespace."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""  # of the only object; "": of any
+    without: str = ""  # what happens where it is not granted; "": the lock cannot be had, or not be kept
+
+
+_COORDINATION = "coordination.k8s.io"
+_POLLED = "the lock is polled"
+_LOCKS = {
+    "lease": ("leases",),
+    "configmap": ("configmaps",),
+    "endpoints": ("endpoints",),
+    "configmapsleases": ("configmaps", "leases"),
+    "endpointsleases": ("endpoints", "leases"),
+}
+
+
+def needed(lock: str, name: str) -> tuple[Permission, ...]:
+    """For a lock of this kind (kinds of ``kleader.link.plan``) and name; nothing for one that is not at the API."""
+    permissions = [permission for resource in _LOCKS.get(lock, ()) for permission in _of_object(resource, name)]
+    if permissions and "endpoints" in _LOCKS[lock]:
+        unknown = "nobody can tell whether the lock spoils a Service without a selector"
+        permissions.append(Permission("", "services", "get", name, unknown))
+    return tuple(permissions)
+
+
+def events() -> tuple[Permission, ...]:
+    """For Events on the lock, whatever its kind."""
+    return (Permission("", "events", "create", "", "there are no Events"),)
+
+
+def rules(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
+    """The same as rules of a Role (rbac.authorization.k8s.io/v1 PolicyRule), one for each resource and name."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for each in permissions:
+        verbs.setdefault((each.group, each.resource, each.name), []).append(each.verb)
+    return [
+        {"apiGroups": [group], "resources": [resource]}
+        | ({"resourceNames": [name]} if name else {})
+        | {"verbs": allowed}
+        for (group, resource, name), allowed in verbs.items()
+    ]
+
+
+def _of_object(resource: str, name: str) -> list[Permission]:
+    group, created = (_COORDINATION, name) if resource == "leases" else ("", "")
+    return [
+        Permission(group, resource, "get", name),
+        Permission(group, resource, "watch", name, _POLLED),
+        Permission(group, resource, "update", name),
+        Permission(group, resource, "create", created),
+    ]

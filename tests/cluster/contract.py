@@ -1,0 +1,305 @@
+"""A lock of any kind as it stands at the API server: planted, edited and read as plain JSON, beside kleader's code."""
+
+from __future__ import annotations
+
+import asyncio
+import calendar
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from typing_extensions import Self
+
+from kleader import boot
+from kleader.election.record import Record
+from kleader.locks import kinds
+from kleader.locks.api import Api as Road
+from kleader.locks.credentials import Credentials
+from kleader.locks.permissions import needed, rules
+from tests.support.api import path
+from tests.support.controlplane import ControlPlane
+from tests.support.loopthread import LoopThread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+
+    from kleader.election.events import Observed
+    from kleader.locks.base import Lock
+    from tests.support.api import Object
+    from tests.support.plane import Plane
+
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+INCARNATION = "kleader/incarnation"
+VERSIONS = {"Lease": "coordination.k8s.io/v1", "ConfigMap": "v1", "Endpoints": "v1"}
+OBJECTS = {
+    "lease": ("Lease",),
+    "configmap": ("ConfigMap",),
+    "endpoints": ("Endpoints",),
+    "configmapsleases": ("ConfigMap", "Lease"),
+    "endpointsleases": ("Endpoints", "Lease"),
+}
+NOON = 1_795_262_400_000_000  # 2026-11-21T12:00:00Z
+SECOND = 1_000_000
+
+
+class Entry(NamedTuple):
+    """A record, in client-go's words; times are seconds after NOON, None: none."""
+
+    holder: str = ""
+    duration: int = 15
+    acquired: float | None = 0
+    renewed: float | None = 0
+    transitions: int = 0
+
+    @property
+    def whole(self) -> Entry:
+        """The same in whole seconds."""
+        acquired, renewed = (after if after is None else after // 1 for after in (self.acquired, self.renewed))
+        return self._replace(acquired=acquired, renewed=renewed)
+
+    @property
+    def record(self) -> Record:
+        """The same in kleader's words."""
+        return Record(self.holder, self.duration, _instant(self.acquired), _instant(self.renewed), self.transitions)
+
+
+def _instant(after: float | None) -> int | None:
+    return None if after is None else NOON + round(after * SECOND)
+
+
+def micro_time(after: float | None) -> str | None:
+    """metav1.MicroTime."""
+    microseconds = _instant(after)
+    if microseconds is None:
+        return None
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(microseconds // SECOND)) + f".{microseconds % SECOND:06d}Z"
+
+
+def second_time(after: float | None) -> str | None:
+    """metav1.Time."""
+    text = micro_time(after)
+    return text and f"{text[:19]}Z"
+
+
+def spec(entry: Entry) -> Object:
+    """As client-go's LeaseLock has it."""
+    return {
+        "holderIdentity": entry.holder,
+        "leaseDurationSeconds": entry.duration,
+        "acquireTime": micro_time(entry.acquired),
+        "renewTime": micro_time(entry.renewed),
+        "leaseTransitions": entry.transitions,
+    }
+
+
+def annotation(entry: Entry) -> str:
+    """As client-go v0.23 marshals a LeaderElectionRecord."""
+    record = {
+        "holderIdentity": entry.holder,
+        "leaseDurationSeconds": entry.duration,
+        "acquireTime": second_time(entry.acquired),
+        "renewTime": second_time(entry.renewed),
+        "leaderTransitions": entry.transitions,
+    }
+    return json.dumps(record, separators=(",", ":"))
+
+
+def entry_of(thing: Object) -> Entry | None:
+    """The record in an object; None: there is none."""
+    if thing["kind"] == "Lease":
+        found = thing.get("spec")
+        transitions = "leaseTransitions"
+    else:
+        text = thing["metadata"].get("annotations", {}).get(LEADER)
+        found = text and json.loads(text)
+        transitions = "leaderTransitions"
+    if not found:
+        return None
+    times = (_after(found.get("acquireTime")), _after(found.get("renewTime")))
+    return Entry(found["holderIdentity"], found["leaseDurationSeconds"], *times, found[transitions])
+
+
+def _after(text: str | None) -> float | None:
+    if text is None:
+        return None
+    seconds = calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")) - NOON // SECOND
+    return seconds + float(f"0{text[19:-1]}")
+
+
+class Place:
+    """Where a lock of this kind and name is kept."""
+
+    def __init__(self, plane: Plane, namespace: str, lock: str, name: str = "x") -> None:
+        self.plane, self.namespace, self.lock, self.name = plane, namespace, lock, name
+        self.kinds = OBJECTS[lock]
+        self.paths = [path(VERSIONS[kind], kind, namespace, name) for kind in self.kinds]
+
+    def named(self, name: str) -> Place:
+        return Place(self.plane, self.namespace, self.lock, name)
+
+    def user(self) -> str:
+        """A user with exactly the rules that this lock needs; where users cannot be made, the given one."""
+        if not isinstance(self.plane, ControlPlane):
+            return self.plane.new_user()
+        user = self.plane.new_bare_user()
+        self.plane.grant(user, self.namespace, rules(needed(self.lock, self.name)))
+        return user
+
+    def kubeconfig(self, *, server: str | None = None) -> Path:
+        """Of such a user."""
+        return self.plane.kubeconfig(self.user(), self.namespace, server=server)
+
+    # --- the objects
+    def plant(self, entry: Entry | None = None, incarnation: str = "", **more: Any) -> list[Object]:  # noqa: ANN401
+        """Create the objects, with the record in each; `more` are further fields of all of them."""
+        return [self.plant_one(kind, entry, incarnation, **more) for kind in self.kinds]
+
+    def plant_one(self, kind: str, entry: Entry | None = None, incarnation: str = "", **more: Any) -> Object:  # noqa: ANN401
+        """Create one of them."""
+        return self.plane.api.create(self.body(kind, entry, incarnation, **more))
+
+    def body(self, kind: str, entry: Entry | None, incarnation: str = "", **more: Any) -> Object:  # noqa: ANN401
+        """One of the objects, as JSON."""
+        annotations = {INCARNATION: incarnation} if incarnation else {}
+        thing: Object = {"apiVersion": VERSIONS[kind], "kind": kind, **more}
+        if entry and kind == "Lease":
+            thing["spec"] = spec(entry)
+        elif entry:
+            annotations[LEADER] = annotation(entry)
+        metadata = {"name": self.name, "namespace": self.namespace, **more.get("metadata", {})}
+        metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
+        return {**thing, "metadata": metadata}
+
+    def objects(self) -> list[Object]:
+        return [self.plane.api.get(each) for each in self.paths]
+
+    def missing(self) -> bool:
+        """Whether there is none of them."""
+        return not any(map(self.plane.api.find, self.paths))
+
+    def versions(self) -> list[str]:
+        return [thing["metadata"]["resourceVersion"] for thing in self.objects()]
+
+    def entry(self) -> Entry | None:
+        """The record, which is the same in all of them but for fractions of seconds; as the last of them has it."""
+        entries = [entry_of(thing) for thing in self.objects()]
+        assert len({each and each.whole for each in entries}) == 1, entries
+        return entries[-1]
+
+    def label(self, **labels: str | None) -> None:
+        """Set somebody's labels on each object."""
+        for each in self.paths:
+            self.plane.api.merge(each, {"metadata": {"labels": labels}})
+
+    def write(self, entry: Entry, incarnation: str | None = None) -> None:
+        """Write the record into each object that is there, whatever it shows."""
+        for kind, each in zip(self.kinds, self.paths, strict=True):
+            annotations: dict[str, str | None] = {INCARNATION: incarnation}
+            if kind == "Lease":
+                self.plane.api.merge(each, {"metadata": {"annotations": annotations}, "spec": spec(entry)})
+            else:
+                annotations[LEADER] = annotation(entry)
+                self.plane.api.merge(each, {"metadata": {"annotations": annotations}})
+
+    def delete(self) -> None:
+        for each in self.paths:
+            self.plane.api.delete(each)
+
+    def wait(self, holder: str, what: str) -> None:
+        """Return once each object shows this holder."""
+        for each in self.paths:
+            self.plane.api.wait(each, lambda seen: seen and (entry_of(seen) or Entry("?")).holder == holder, what)
+
+
+class Client(LoopThread):
+    """kleader's locks, called one by one from a test."""
+
+    async def open(self) -> None:
+        self._roads: list[Road] = []
+
+    async def shut(self) -> None:
+        for road in self._roads:
+            if road._calls:
+                road._calls.close()
+
+    def lock(
+        self,
+        place: Place,
+        *,
+        server: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        force: bool = False,
+        user: str | None = None,
+        lease_duration: int = 15,
+    ) -> Handle:
+        """The lock at `place`, called as `user`, or as one who may do exactly what it needs."""
+        config = place.plane.kubeconfig(user or place.user(), place.namespace, server=server)
+        warnings: list[str] = []
+
+        async def make() -> Lock:
+            road = Road(Credentials({"kubeconfig": str(config)}, reader_of(config)))
+            self._roads.append(road)
+            return kinds.make(
+                *(place.lock, road, place.namespace, place.name, labels or {}, lease_duration),
+                warn=warnings.append,
+                force=force,
+            )
+
+        return Handle(self, self.run(make()), warnings)
+
+
+def reader_of(config: Path) -> Callable[[str], list[str]]:
+    """The command that reads a kubeconfig. One that names a CA file and a token is read here, which is quicker."""
+    given = json.loads(config.read_text())
+    cluster, user = given["clusters"][0]["cluster"], given["users"][0]["user"]
+    if not ("certificate-authority" in cluster and "token" in user):
+        return lambda options: [*boot.interpreter(), "kubeconfig", options, *filter(None, sys.path)]
+    access = {
+        "server": cluster["server"],
+        "ca": Path(cluster["certificate-authority"]).read_text(),
+        "authorization": f"Bearer {user['token']}",
+        "server_name": cluster.get("tls-server-name", ""),
+    }
+    return lambda _: ["printf", "%s", json.dumps(access)]
+
+
+class Handle:
+    """One lock."""
+
+    def __init__(self, client: Client, lock: Lock, warnings: list[str]) -> None:
+        self._client, self.lock, self.warnings = client, lock, warnings
+
+    def get(self, timeout: float = 10) -> Observed:
+        return self._client.run(self.lock.get(timeout))
+
+    def write(self, base: Observed | None, record: Record, incarnation: str = "term", timeout: float = 10) -> Observed:
+        return self._client.run(self.lock.write(base, record, incarnation, timeout))
+
+    def watch(self, after: Observed | None) -> Watch:
+        return Watch(self._client, self.lock.watch(after, 10))
+
+
+class Watch:
+    """A watch under way."""
+
+    def __init__(self, client: Client, states: AsyncGenerator[Observed | None, None]) -> None:
+        self._client, self._states = client, states
+
+    def next(self) -> Observed | None:
+        """The next state; WatchError where the watch ends instead."""
+
+        async def step() -> Observed | None:
+            return await asyncio.wait_for(anext(self._states), 25)
+
+        return self._client.run(step())
+
+    def close(self) -> None:
+        self._client.run(self._states.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
