@@ -1,0 +1,489 @@
+"""The contract of every lock that is kept at the API, against the real one, as who may do exactly what it needs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.election.events import Failure, Kind
+from kleader.election.record import UNKNOWN, Record
+from kleader.locks.base import LockError, WatchError
+from tests.cluster.contract import INCARNATION, LEADER, OBJECTS, VERSIONS, Client, Entry, Place, annotation, spec
+from tests.support import faults
+from tests.support.httpproxy import HttpProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conftest import Trials
+    from tests.support.api import Object
+    from tests.support.controlplane import ControlPlane
+    from tests.support.httpproxy import Action, Request
+    from tests.support.plane import Plane
+
+LED = Entry("somebody", 15, -60, -2, 3)
+MINE = Entry("me", 15, 1, 1, 4)
+LATER = MINE._replace(renewed=3)
+FREED = Entry("", 1, 5, 5, 4)
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
+
+
+@pytest.fixture(params=OBJECTS)
+def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place:
+    return Place(plane, namespace, request.param)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with Client() as running:
+        yield running
+
+
+def refused(call: Callable[..., object], *arguments: object) -> Failure:
+    with pytest.raises(LockError) as error:
+        call(*arguments)
+    return error.value.failure
+
+
+def each(place: Place) -> Iterator[tuple[Place, str, str]]:
+    """A place of its own for each of the lock's objects, that object's path, and how it is called in paths."""
+    for which, kind in enumerate(place.kinds):
+        there = place.named(f"x{which}")
+        yield there, there.paths[which], f"/{kind.lower().removesuffix('s')}s"
+
+
+def first(do: Callable[[], object]) -> Action:
+    """Before a request goes on."""
+    return faults.call(lambda _: do())
+
+
+def a_write(request: Request) -> bool:
+    return request.method in {"PUT", "POST"}
+
+
+# --- created, read, updated, released
+
+
+def test_what_is_missing_is_created_to_the_letter_of_client_go(place: Place, client: Client) -> None:
+    """Beside the record there is the incarnation, and nothing else."""
+    lock = client.lock(place)
+    assert refused(lock.get).kind is Kind.MISSING
+    written = lock.write(None, MINE.record)
+    assert (written.record, written.incarnation, written.fault, written.torn) == (MINE.record, "term", "", False)
+    for thing, kind in zip(place.objects(), place.kinds, strict=True):
+        kept = {INCARNATION: "term"} | ({} if kind == "Lease" else {LEADER: annotation(MINE)})
+        assert thing["metadata"]["annotations"] == kept
+        assert thing["metadata"].keys() == {
+            *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "annotations", "managedFields")
+        }
+        assert thing.keys() == {"apiVersion", "kind", "metadata"} | ({"spec"} if kind == "Lease" else set())
+        assert thing.get("spec") == (spec(MINE) if kind == "Lease" else None)
+    assert written.version == place.versions()[0]
+    assert lock.get().same_record(written)
+
+
+def test_an_update_writes_the_record_to_the_letter_of_client_go(place: Place, client: Client) -> None:
+    before = place.plant(LED)
+    lock = client.lock(place)
+    seen = lock.get()
+    assert (seen.record, seen.incarnation, seen.fault, seen.torn) == (LED.record, "", "", False)
+    written = lock.write(seen, MINE.record)
+    again = lock.write(written, LATER.record)
+    assert len({seen.version, written.version, again.version}) == 3
+    for thing, old in zip(place.objects(), before, strict=True):
+        assert thing["metadata"]["uid"] == old["metadata"]["uid"]
+        assert thing["metadata"]["annotations"][INCARNATION] == "term"
+        if thing["kind"] == "Lease":
+            assert thing["spec"] == spec(LATER)
+        else:
+            assert thing["metadata"]["annotations"][LEADER] == annotation(LATER)
+
+
+def test_a_release_empties_the_holder_and_takes_the_incarnation_away(place: Place, client: Client) -> None:
+    place.plant(MINE, "term")
+    lock = client.lock(place)
+    freed = lock.write(lock.get(), FREED.record, "")
+    assert (freed.record, freed.incarnation) == (FREED.record, "")
+    assert place.entry() == FREED
+    assert all(INCARNATION not in thing["metadata"].get("annotations", {}) for thing in place.objects())
+
+
+def test_an_object_without_a_record_is_a_lock_that_nobody_has_led(place: Place, client: Client) -> None:
+    place.plant()
+    lock = client.lock(place)
+    seen = lock.get()
+    assert (seen.record, seen.incarnation, seen.fault, seen.torn) == (Record(), "", "", False)
+    lock.write(seen, MINE.record)
+    assert place.entry() == MINE
+
+
+def test_the_objects_are_named_for_events(place: Place, client: Client) -> None:
+    things = place.plant(LED)
+    lock = client.lock(place)
+    assert lock.lock.references(lock.get()) == [
+        {
+            "apiVersion": VERSIONS[thing["kind"]],
+            "kind": thing["kind"],
+            "namespace": place.namespace,
+            "name": place.name,
+            "uid": thing["metadata"]["uid"],
+            "resourceVersion": thing["metadata"]["resourceVersion"],
+        }
+        for thing in things
+    ]
+
+
+# --- what else the objects hold
+
+FOREIGN: dict[str, Object] = {
+    "Lease": {},
+    "ConfigMap": {"data": {"a": "é\n", "a.b": "x" * 5000}, "binaryData": {"b": "AAECAw=="}, "immutable": True},
+    "Endpoints": {
+        "subsets": [
+            {
+                "addresses": [{"ip": "10.9.8.7", "hostname": "h"}],
+                "notReadyAddresses": [{"ip": "10.9.8.6"}],
+                "ports": [{"name": "web", "port": 80, "protocol": "TCP", "appProtocol": "http"}],
+            }
+        ]
+    },
+}
+
+
+def test_what_others_keep_in_the_objects_survives_a_whole_life(place: Place, client: Client) -> None:
+    """Data, subsets, labels, annotations, owners, finalizers, and who manages which field; the owner is told once."""
+    api = place.plane.api
+    owner = api.create(place.named("owner").body("ConfigMap", None))
+    reference = {key: owner[key] for key in ("apiVersion", "kind")}
+    metadata = {
+        "labels": {"example.org/l": "1"},
+        "annotations": {"example.org/a": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        "finalizers": ["example.org/stays"],
+        "ownerReferences": [{**reference, "name": "owner", "uid": owner["metadata"]["uid"]}],
+    }
+    for kind, path in zip(place.kinds, place.paths, strict=True):
+        body = place.body(kind, None, **FOREIGN[kind], metadata=metadata)
+        api.call("PATCH", f"{path}?fieldManager=ci", body, mime=APPLY)
+    before = place.objects()
+    lock = client.lock(place)
+    seen = lock.get()
+    for entry in (MINE, LATER, FREED):
+        seen = lock.write(seen, entry.record, "term" if entry.holder else "")
+    assert place.entry() == FREED
+    assert [foreign(thing) for thing in place.objects()] == [foreign(thing) for thing in before]
+    assert lock.warnings == [
+        f"the {kind} {place.namespace}/x belongs to the ConfigMap owner: it is deleted when that is"
+        for kind in place.kinds
+    ]
+    for path in place.paths:
+        api.merge(path, {"metadata": {"finalizers": None}})
+
+
+def foreign(thing: Object) -> Object:
+    """All of an object but its version and what a lock keeps in it."""
+    metadata = {key: value for key, value in thing["metadata"].items() if key != "resourceVersion"}
+    metadata["annotations"] = {
+        key: value for key, value in metadata["annotations"].items() if key not in {LEADER, INCARNATION}
+    }
+    metadata["managedFields"] = [one for one in metadata["managedFields"] if one["manager"] != "kleader"]
+    assert metadata["managedFields"]
+    return {key: value for key, value in thing.items() if key != "spec"} | {"metadata": metadata}
+
+
+@pytest.mark.parametrize("there", [None, {}, {"a": "0", "c": "3"}], ids=["no object", "no labels", "labels"])
+def test_labels_are_merged_into_those_that_are_there(
+    place: Place, client: Client, there: dict[str, str] | None
+) -> None:
+    lock = client.lock(place, labels={"a": "1", "b": "2"})
+    if there is not None:
+        place.plant(metadata={"labels": there})
+    lock.write(None if there is None else lock.get(), MINE.record)
+    for thing in place.objects():
+        assert thing["metadata"]["labels"] == {**(there or {}), "a": "1", "b": "2"}
+
+
+# --- somebody was first
+
+
+def test_what_is_there_is_not_created_and_stays_as_it_is(place: Place, client: Client) -> None:
+    for there, path, _ in each(place):
+        kind = there.kinds[there.paths.index(path)]
+        old = there.plant_one(kind, LED, **FOREIGN[kind])
+        assert refused(client.lock(there).write, None, MINE.record).kind is Kind.CONFLICT
+        assert there.plane.api.get(path) == old
+
+
+def test_another_version_than_the_one_that_was_seen_is_not_overwritten(place: Place, client: Client) -> None:
+    for there, path, _ in each(place):
+        there.plant(LED)
+        lock = client.lock(there)
+        seen = lock.get()
+        now = there.plane.api.merge(path, {"metadata": {"labels": {"somebody": "was-first"}}})
+        assert refused(lock.write, seen, MINE.record).kind is Kind.CONFLICT
+        assert there.plane.api.get(path) == now
+
+
+def test_a_deleted_object_is_not_made_anew_by_an_update(place: Place, client: Client) -> None:
+    for there, path, _ in each(place):
+        there.plant(LED)
+        lock = client.lock(there)
+        seen = lock.get()
+        there.plane.api.delete(path)
+        failure = refused(lock.write, seen, MINE.record)
+        assert failure.kind in {Kind.CONFLICT, Kind.MISSING}
+        assert there.plane.api.find(path) is None
+
+
+def test_an_object_of_another_uid_is_not_overwritten(place: Place, client: Client) -> None:
+    for there, path, _ in each(place):
+        there.plant(LED)
+        lock = client.lock(there)
+        seen = lock.get()
+        there.plane.api.delete(path)
+        other = there.plant_one(there.kinds[there.paths.index(path)], LED)
+        assert refused(lock.write, seen, MINE.record).kind is Kind.CONFLICT
+        assert there.plane.api.get(path) == other
+
+
+def test_who_creates_at_the_same_moment_is_not_overwritten(
+    place: Place, client: Client, own_plane: ControlPlane
+) -> None:
+    """Between the read that found nothing and the creation."""
+    for there, path, resource in each(place):
+        with HttpProxy(own_plane) as proxy:
+            lock = client.lock(there, server=proxy.url)
+            kind = there.kinds[there.paths.index(path)]
+            proxy.on(first(partial(there.plant_one, kind, LED)), path=f"{resource}(/|$)", where=a_write)
+            assert refused(lock.write, None, MINE.record).kind is Kind.CONFLICT
+            assert there.plane.api.get(path).get("spec", spec(LED)) == spec(LED)
+            assert there.plane.api.get(path)["metadata"].get("annotations", {}).get(LEADER) in {None, annotation(LED)}
+
+
+# --- answers that are lost
+
+
+@pytest.mark.parametrize("base", [None, LED], ids=["created", "updated"])
+@pytest.mark.parametrize("then", ["reset", "close", "silent"])
+def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
+    place: Place, client: Client, own_plane: ControlPlane, base: Entry | None, then: str
+) -> None:
+    """A lock of two objects that shows it in the first alone is held by nobody known."""
+    for there, path, resource in each(place):
+        with HttpProxy(own_plane) as proxy:
+            lock = client.lock(there, server=proxy.url)
+            if base:
+                there.plant(base)
+            seen = lock.get() if base else None
+            proxy.on(faults.lose(then), path=f"{resource}(/|$)", where=a_write)
+            timeout = 0.5 if then == "silent" else 10
+            failure = refused(lock.write, seen, MINE.record, "t", timeout)
+            assert failure.kind is Kind.UNREACHABLE
+            now = lock.get()
+            if path == there.paths[-1]:
+                assert (now.record, now.incarnation, now.torn) == (MINE.record, "t", False)
+            elif base:
+                assert now.record.holder == UNKNOWN
+            else:
+                assert now.torn
+
+
+# --- records that say something, but not beyond doubt
+
+NOT_JSON = "it is not JSON"
+NO_OBJECT = "it is not a JSON object"
+TEXTS = {
+    "": NOT_JSON,
+    " ": NOT_JSON,
+    "me": NOT_JSON,
+    "{": NOT_JSON,
+    '{"holderIdentity":"a"': NOT_JSON,
+    "[" * 100_000: NOT_JSON,
+    "[]": NO_OBJECT,
+    "5": NO_OBJECT,
+    "true": NO_OBJECT,
+    '"me"': NO_OBJECT,
+    '{"holderIdentity":5}': "holderIdentity is not a string",
+    '{"holderIdentity":["a"],"leaseDurationSeconds":15}': "holderIdentity is not a string",
+    '{"holderIdentity":"a"}': "leaseDurationSeconds is missing",
+    '{"holderIdentity":"a","leaseDurationSeconds":null}': "leaseDurationSeconds is missing",
+    '{"holderIdentity":"a","leaseDurationSeconds":0}': "leaseDurationSeconds is 0",
+    '{"holderIdentity":"a","leaseDurationSeconds":-15}': "leaseDurationSeconds is -15",
+    '{"holderIdentity":"a","leaseDurationSeconds":1e9}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":1000000000}': "leaseDurationSeconds is 1000000000",
+    '{"holderIdentity":"a","leaseDurationSeconds":1.5}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":NaN}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":true}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":"15s"}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":5}': "renewTime is not a time",
+    '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":""}': "renewTime is not an RFC 3339 time",
+    '{"holderIdentity":"","acquireTime":"yesterday"}': "acquireTime is not an RFC 3339 time",
+    '{"holderIdentity":"a","leaseDurationSeconds":15,"leaderTransitions":-1}': "leaderTransitions is -1",
+    '{"holderIdentity":"","leaderTransitions":"many"}': "leaderTransitions is not a whole number",
+    f'{{"holderIdentity":"{"h" * 200_000}","leaseDurationSeconds":15}}': "holderIdentity has 200000 characters",
+}
+SPECS: list[tuple[Object, str]] = [  # what else is malformed the API server does not take
+    ({"holderIdentity": "a"}, "spec.leaseDurationSeconds is missing"),
+    ({"holderIdentity": "a", "leaseDurationSeconds": 2**31 - 1}, "spec.leaseDurationSeconds is 2147483647"),
+    ({"holderIdentity": "h" * 1_000_000, "leaseDurationSeconds": 15}, "spec.holderIdentity has 1000000 characters"),
+]
+
+
+def test_a_malformed_record_is_told_with_object_and_field(place: Place, client: Client, trials: Trials) -> None:
+    """In either of the lock's objects."""
+    lock = client.lock(place)
+    place.plant(LED)
+    for kind, path in zip(place.kinds, place.paths, strict=True):
+        good = place.plane.api.get(path)
+        what = f"the {kind} {place.namespace}/x is malformed: "
+        for text, sentence in TEXTS.items() if kind != "Lease" else ():
+            place.plane.api.merge(path, {"metadata": {"annotations": {LEADER: text}}})
+            fault = lock.get().fault
+            assert fault.startswith(f"{what}its annotation {LEADER}: {sentence}"), (text[:100], fault)
+            assert len(fault) < 500
+        for content, sentence in SPECS if kind == "Lease" else ():
+            place.plane.api.merge(path, {"spec": {"leaseDurationSeconds": None, **content}})
+            assert lock.get().fault.startswith(what + sentence)
+        trials.count(len(SPECS if kind == "Lease" else TEXTS), "malformed records at the API")
+        mended = {"metadata": {"annotations": good["metadata"].get("annotations")}}
+        place.plane.api.merge(path, mended | {key: good[key] for key in ("spec",) if key in good})
+    assert lock.get().fault == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        ("null", Record()),
+        ("{}", Record()),
+        ('{"holderIdentity":null}', Record()),
+        ('{"holderIdentity":"","leaseDurationSeconds":-1}', Record(duration=-1)),
+        ('{"holderIdentity":"a","leaseDurationSeconds":"15"}', Record("a", 15)),
+        ('{"HOLDERIDENTITY":"a","leasedurationseconds":15}', Record("a", 15)),
+        ('{"holderIdentity":"a","leaseDurationSeconds":15,"strategy":"x","preferredHolder":"b"}', Record("a", 15)),
+        (
+            '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":"2026-11-21T13:00:01+01:00"}',
+            Entry("a", 15, None, 1).record,
+        ),
+        (
+            '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":"2026-11-21 12:00:01.5"}',
+            Entry("a", 15, None, 1.5).record,
+        ),
+    ],
+    ids=["null", "empty", "no holder", "free", "text", "case", "newer", "zone", "no zone"],
+)
+def test_what_is_beyond_doubt_is_read(place: Place, client: Client, text: str, record: Record) -> None:
+    if place.kinds == ("Lease",):
+        place.plane.api.create(place.body("Lease", None, spec={"holderIdentity": "a", "leaseDurationSeconds": 15}))
+        assert client.lock(place).get().record == Record("a", 15)
+        return
+    lock = client.lock(place)
+    place.plant_one(place.kinds[0], metadata={"annotations": {LEADER: text}})
+    seen = lock.get()
+    assert (seen.record, seen.fault) == (record, "")
+
+
+# --- the watch
+
+
+def test_a_watch_tells_what_happens_after_the_version_that_was_seen_and_to_this_object_alone(
+    place: Place, client: Client
+) -> None:
+    place.plant(LED)
+    lock = client.lock(place)
+    seen = lock.get()
+    with lock.watch(seen) as watch:
+        place.named("other").plant(LED)
+        place.label(somebody="else")
+        labels = [watch.next() for _ in place.kinds]
+        assert all(label and label.same_record(seen) for label in labels)
+        written = lock.write(lock.get(), MINE.record)
+        told = [watch.next() for _ in place.kinds]
+        assert told[-1]
+        assert told[-1].same_record(written)
+        assert told[-1].version == written.version
+        place.delete()
+        told = [watch.next() for _ in place.kinds]
+        assert told[-1] is None
+        assert all(state is None or state.torn for state in told)
+        place.plant(LED)
+        told = [watch.next() for _ in place.kinds]
+        assert told[-1]
+        assert told[-1].record == LED.record
+
+
+def test_a_watch_from_nothing_tells_the_present_state_first(place: Place, client: Client) -> None:
+    lock = client.lock(place)
+    with lock.watch(None) as from_the_start:
+        place.plant(LED)
+        with lock.watch(None) as later:
+            for watch in (from_the_start, later):
+                told = [watch.next() for _ in place.kinds]
+                assert told[-1]
+                assert (told[-1].record, told[-1].torn) == (LED.record, False)
+
+
+def test_a_state_that_was_watched_is_the_base_of_a_write(place: Place, client: Client) -> None:
+    place.plant(LED)
+    lock = client.lock(place)
+    with lock.watch(lock.get()) as watch:
+        place.write(FREED)
+        told = [watch.next() for _ in place.kinds]
+        assert lock.write(told[-1], MINE.record).record == MINE.record
+
+
+def test_a_version_that_is_too_old_to_watch_from_ends_the_watch(
+    own_plane: ControlPlane, namespace: str, client: Client
+) -> None:
+    """A server that has just started knows no history: 410, which is no lack of a permission."""
+    places = [Place(own_plane, namespace, lock, lock) for lock in OBJECTS]
+    locks = [(place, client.lock(place)) for place in places]
+    seen = []
+    for place, lock in locks:
+        place.plant(LED)
+        seen.append(lock.get())
+    for place, _ in locks:
+        place.label(one="more")
+    own_plane.apiserver.stop()
+    own_plane.apiserver.start()
+    for (place, lock), old in zip(locks, seen, strict=True):
+        with lock.watch(old) as watch:
+            with pytest.raises(WatchError, match="too old") as error:
+                watch.next()
+            assert not error.value.ended.denied, place.lock
+
+
+# --- locks of two objects
+
+
+@pytest.fixture(params=[lock for lock, objects in OBJECTS.items() if len(objects) > 1])
+def double(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place:
+    return Place(plane, namespace, request.param)
+
+
+def test_holders_that_differ_are_somebody_unknown_for_the_longest_of_all_durations(
+    double: Place, client: Client
+) -> None:
+    first, second = double.kinds
+    double.plant_one(first, Entry("a", 7))
+    double.plant_one(second, Entry("b", 5))
+    for own, longest in ((4, 7), (20, 20)):
+        seen = client.lock(double, lease_duration=own).get()
+        assert (seen.record.holder, seen.record.duration) == (UNKNOWN, longest)
+
+
+def test_one_object_alone_is_what_a_rival_of_the_kind_before_or_after_has(double: Place, client: Client) -> None:
+    """Its record counts, and the other object is created beside it."""
+    for number, kind in enumerate(double.kinds):
+        there = double.named(f"x{number}")
+        there.plant_one(kind, LED)
+        lock = client.lock(there)
+        seen = lock.get()
+        assert (seen.record, seen.torn) == (LED.record, False)
+        lock.write(seen, MINE.record)
+        assert there.entry() == MINE
+
+
+def test_the_fencing_token_is_the_first_objects(double: Place, client: Client) -> None:
+    lock = client.lock(double)
+    assert lock.write(None, MINE.record).version == double.versions()[0]
