@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from kleader.election import events as e
-from kleader.election import release, renew
+from kleader.election import look, release, renew
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN, Record
@@ -13,7 +13,6 @@ from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
-SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
 CROWD = 4  # races lost in a row that tell a crowd from a few rivals
 SPREAD = 1.0  # seconds over which a crowd spreads
 _SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
@@ -212,44 +211,13 @@ def got(turn: Turn, seen: Observed | None) -> None:
     if not s.news:
         _observe(turn, seen)
         if s.phase is Phase.FOLLOWING:
-            _look_on(turn)
-
-
-def _look_on(turn: Turn) -> None:
-    """Watch from what was read; poll where that is not allowed, or while the lock is about to be taken."""
-    s, now = turn.s, turn.now.boot
-    if s.denied or s.me.one_try or s.turn_at <= now:
-        s.read_at = now + turn.poll_period()
-    else:
-        s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
-        turn.do(e.Watch(s.seen))
+            look.on(turn)
 
 
 def saw(turn: Turn, seen: Observed | None) -> None:
     """A watch event. It only wakes: the conflict check of a write decides."""
-    s = turn.s
-    if s.watching:
-        s.trouble, s.news, s.read_at = "", True, turn.now.boot + SILENCE
+    if look.told(turn):
         _observe(turn, seen, told=True)
-
-
-def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
-    """A watch ends now and then: look, and watch again. One that did not last means polling before the next one.
-
-    That is told once: again only after one has lasted.
-    """
-    s, now = turn.s, turn.now.boot
-    if not s.watching:
-        return
-    s.watching, s.denied = False, event.denied
-    if event.begun and now >= s.watched_at + s.me.timing.retry_period:
-        s.told, s.read_at = False, now
-        return
-    if not s.told:
-        turn.do(e.Report(f"{event.reason}; polling instead"))
-    s.told, s.read_at = True, now + turn.poll_period()
-    if event.retry_after:
-        turn.stay_away(event.retry_after)
 
 
 # --- giving up

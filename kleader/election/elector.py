@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from kleader.election import acquire, release, renew
+from kleader.election import acquire, look, release, renew
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
 from kleader.election.state import Candidate, Phase, State, anew, resume, resume_waiting
@@ -50,7 +50,7 @@ def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action,
         case e.Saw(seen):
             acquire.saw(turn, seen)
         case e.WatchEnded():
-            acquire.watch_ended(turn, event)
+            look.watch_ended(turn, event)
         case e.Emptied(wanted):
             release.close(turn, release=wanted)
         case e.Deserted(reason):

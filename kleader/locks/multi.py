@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election.events import Kind, Observed
 from kleader.election.record import UNKNOWN, Record
-from kleader.locks.base import LockError, WatchError
+from kleader.locks.base import LockError
+from kleader.locks.merge import merged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -69,28 +70,12 @@ class MultiLock:
     async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
         """Each later state of either; the end of one watch is the end of both."""
         pair = after.base if after else _Pair(None, None)
-        changes: asyncio.Queue[tuple[int, Observed | None] | WatchError] = asyncio.Queue()
-
-        async def follow(which: int) -> None:
-            try:
-                async with aclosing(self._locks[which].watch(pair[which], timeout)) as states:
-                    async for seen in states:
-                        changes.put_nowait((which, seen))
-                changes.put_nowait(WatchError("the watch ended"))
-            except WatchError as error:
-                changes.put_nowait(error)
-
-        following = [asyncio.ensure_future(follow(which)) for which in (0, 1)]
-        try:
-            now = list(pair)
-            while not isinstance(change := await changes.get(), WatchError):
-                now[change[0]] = change[1]
+        now = list(pair)
+        watches = [lock.watch(part, timeout) for lock, part in zip(self._locks, pair, strict=True)]
+        async with aclosing(merged(watches)) as changes:
+            async for which, seen in changes:
+                now[which] = seen
                 yield self._both(_Pair(*now))
-            raise change
-        finally:
-            for task in following:
-                task.cancel()
-            await asyncio.gather(*following, return_exceptions=True)
 
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """To those that are there."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, elector, release, renew, turn
+from kleader.election import acquire, elector, look, release, renew, turn
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
 from kleader.election.turn import Turn
@@ -135,13 +135,13 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a throttling is honoured": lambda: replaced(
         (Turn,), "pause", lambda turn, failure: _PAUSE(turn, failure._replace(kind=Kind.CONFLICT))
     ),
-    "a silent watch is looked after": lambda: rewritten(acquire, "SILENCE = 300.0", "SILENCE = inf"),
+    "a silent watch is looked after": lambda: rewritten(look, "SILENCE = 300.0", "SILENCE = 1e9"),
     "a short-lived watch means polling": lambda: rewritten(
-        acquire, " and now >= s.watched_at + s.me.timing.retry_period", ""
+        look, " and now >= s.watched_at + s.me.timing.retry_period", ""
     ),
-    "a watch that could not begin means polling": lambda: rewritten(acquire, "if event.begun and ", "if "),
-    "a watch's trouble is told once": lambda: rewritten(acquire, "if not s.told:", "if True:"),
-    "a throttled watch is honoured": lambda: rewritten(acquire, "if event.retry_after:", "if False:"),
+    "a watch that could not begin means polling": lambda: rewritten(look, "if event.begun and ", "if "),
+    "a watch's trouble is told once": lambda: rewritten(look, "if not s.told:", "if True:"),
+    "a throttled watch is honoured": lambda: rewritten(look, "if event.retry_after:", "if False:"),
     "a throttled watch is honoured whatever else fails": lambda: replaced((Turn,), "pause", _forgetful),
     "a crowd spreads": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 1000"),
     "a few do not wait for each other": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 0"),

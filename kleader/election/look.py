@@ -1,0 +1,46 @@
+"""Looking on: what was read is watched; where that is not allowed, or does not last, it is read again and again."""
+
+from __future__ import annotations
+
+from kleader.election import events as e
+from kleader.election.state import Phase
+from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+
+SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
+
+
+def on(turn: Turn) -> None:
+    """Watch from what was read; poll where that is not allowed, or while the lock is about to be taken."""
+    s, now = turn.s, turn.now.boot
+    if s.denied or (s.phase is Phase.FOLLOWING and (s.me.one_try or s.turn_at <= now)):
+        s.read_at = now + turn.poll_period()
+    else:
+        s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
+        turn.do(e.Watch(s.seen))
+
+
+def told(turn: Turn) -> bool:
+    """Take note that the watch tells something; False: of what is not watched any more."""
+    s = turn.s
+    if s.watching:
+        s.trouble, s.news, s.read_at = "", True, turn.now.boot + SILENCE
+    return s.watching
+
+
+def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
+    """A watch ends now and then: look, and watch again. One that did not last means polling before the next one.
+
+    That is told once: again only after one has lasted.
+    """
+    s, now = turn.s, turn.now.boot
+    if not s.watching:
+        return
+    s.watching, s.denied = False, event.denied
+    if event.begun and now >= s.watched_at + s.me.timing.retry_period:
+        s.told, s.read_at = False, now
+        return
+    if not s.told:
+        turn.do(e.Report(f"{event.reason}; polling instead"))
+    s.told, s.read_at = True, now + turn.poll_period()
+    if event.retry_after:
+        turn.stay_away(event.retry_after)
