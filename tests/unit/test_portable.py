@@ -12,6 +12,7 @@ import pytest
 
 from kleader import platform
 from kleader.platform import portable
+from tests.support.processes import wait_until
 
 NAMES = [name for name in platform.__all__ if name not in {"Process", "descendants"}]
 
@@ -42,7 +43,7 @@ def test_a_process_is_known_by_its_start() -> None:
 
 def test_a_marker_is_found_in_the_environment() -> None:
     with subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "KLEADER_TERM_x": "1"}) as child:
-        assert portable.environment_has(child.pid, "KLEADER_TERM_x")
+        wait_until(lambda: portable.environment_has(child.pid, "KLEADER_TERM_x"), "it is past exec")
         assert not portable.environment_has(child.pid, "KLEADER_TERM")
         child.kill()
 
