@@ -85,8 +85,10 @@ def _vanished(turn: Turn) -> None:
 
 
 def _mind_duration(turn: Turn, seen: Observed) -> None:
-    mine, theirs = turn.s.me.timing.lease_duration, seen.record.duration
-    if turn.s.me.rivals_expire and theirs < mine and seen.record.acquired is not None:
+    """Once for each shorter one: a holder that renews says the same again and again."""
+    s, mine, theirs = turn.s, turn.s.me.timing.lease_duration, seen.record.duration
+    if s.me.rivals_expire and seen.record.holder != UNKNOWN and theirs < (s.shortest or mine):
+        s.shortest = theirs
         turn.do(
             e.Report(
                 f"{seen.record.holder[:256]} leads with a lease duration of {text(theirs)}, less than our {text(mine)}:"

@@ -54,6 +54,7 @@ class State:
     gone_wait: float = 0.0  # how long a lock that was seen, and then is missing, is waited for; 0: it was never seen
     leader: str = ""  # whom Observe last told of
     losses: int = 0  # handovers to others since one to oneself
+    shortest: int = 0  # the shortest lease duration of a rival that was warned of
 
     # when to do what
     read_at: float = 0.0  # read the lock, if no watch event comes first
@@ -129,6 +130,7 @@ def anew(s: State, incarnation: str) -> State:
         gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
         leader=s.leader,
         losses=s.losses,
+        shortest=s.shortest,
         denied=s.denied,
         serial=s.serial,
     )

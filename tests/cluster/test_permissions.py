@@ -1,0 +1,161 @@
+"""The rules of kleader.locks.permissions are enough for each lock, and none of them is too much."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.locks.permissions import Permission, needed, rules
+from tests.cluster.contract import OBJECTS, Entry, Place
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from tests.conftest import Trials
+    from tests.support.controlplane import ControlPlane
+    from tests.support.plane import Plane
+    from tests.support.processes import Process, Processes
+
+FAILED = 125
+QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s"]
+POLLS = "polling instead"
+
+
+@pytest.fixture(params=OBJECTS)
+def lock(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+def run(processes: Processes, place: Place, config: object, *options: str) -> Process:
+    argv = [sys.executable, "-m", "kleader", "run", f"--lock={place.lock}", f"--name={place.name}", *QUICK, *options]
+    return processes.start([*argv, f"--kubeconfig={config}", "--", "echo", "ran"], name=place.name)
+
+
+def without(plane: ControlPlane, place: Place, missing: Permission) -> tuple[str, object]:
+    """A user who may do all that the lock needs but this; and its kubeconfig."""
+    user = plane.new_bare_user()
+    plane.grant(user, place.namespace, rules(each for each in needed(place.lock, place.name) if each != missing))
+    return user, plane.kubeconfig(user, place.namespace)
+
+
+def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
+    own_plane: ControlPlane, namespace: str, lock: str, processes: Processes, trials: Trials
+) -> None:
+    """One after the other: with it taken away alone the lock is not had, or something is said once and it is."""
+    started: list[tuple[Permission, Place, str, Process]] = []
+    for number, missing in enumerate(needed(lock, "x")):
+        place = Place(own_plane, namespace, lock, f"x{number}")
+        permission = next(each for each in needed(lock, place.name) if each[:3] == missing[:3])
+        if permission.verb == "watch":
+            place.plant(Entry("somebody", 1, 0, 0, 3))
+        elif permission.verb == "update":
+            place.plant(Entry("", 1, 0, 0, 3), metadata={"labels": {"kept": "1"}})
+        user, config = without(own_plane, place, permission)
+        patience = "--wait=30s" if permission.verb == "watch" else "--no-wait"
+        started.append((permission, place, user, run(processes, place, config, patience)))
+    for permission, place, user, process in started:
+        status = process.wait()
+        assert "Traceback" not in process.err
+        said = [line for line in process.err.splitlines() if "cannot " in line]
+        verbs = {permission.verb, "update"} if permission.verb == "create" else {permission.verb}  # a PUT is either
+        assert len(said) == 1, process.err
+        assert re.search(rf'User "{user}" cannot ({"|".join(verbs)}) resource "{permission.resource}"', said[0]), said
+        assert "grant it in a Role" in said[0]
+        if permission.without:
+            assert (status, process.out) == (0, "ran\n"), process.err
+            assert (POLLS in said[0]) == (permission.verb == "watch")
+        else:
+            assert (status, process.out) == (FAILED, ""), process.err
+        if permission.verb == "update":
+            assert all(thing["metadata"]["labels"] == {"kept": "1"} for thing in place.objects())
+    trials.count(len(started), "permissions taken away")
+
+
+def test_with_all_of_them_a_lock_is_had_handed_over_and_released_and_nothing_is_refused(
+    own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
+) -> None:
+    place = Place(own_plane, namespace, lock)
+    users = [place.user() for _ in range(2)]
+    assert run(processes, place, own_plane.kubeconfig(users[0], namespace)).wait() == 0
+    place.write(Entry("somebody", 600, 0, 0, 3))
+    second = run(processes, place, own_plane.kubeconfig(users[1], namespace))
+    second.wait_err("the leader is somebody$")
+
+    def watched() -> int:
+        return sum(request["verb"] == "watch" for request in own_plane.audit_requests(users[1]))
+
+    wait_until(lambda: watched() == len(place.kinds), "its watch")
+    place.write(Entry("", 1, 0, 0, 3))
+    assert second.wait() == 0, second.err
+    entry = place.entry()
+    assert entry
+    assert (entry.holder, entry.duration, entry.transitions) == ("", 1, 4)
+    asked = [request for user in users for request in own_plane.audit_requests(user)]
+    refused = [request for request in asked if request.get("responseStatus", {}).get("code") == 403]
+    assert [request for request in refused if request["objectRef"]["resource"] != "events"] == []
+
+
+def test_a_missing_namespace_is_named_with_the_command_that_makes_it(
+    plane: Plane, lock: str, processes: Processes
+) -> None:
+    place = Place(plane, "nowhere", lock)
+    process = run(processes, place, plane.kubeconfig(), "-n", "nowhere", "--no-wait")
+    assert process.wait() == FAILED
+    said = "the namespace nowhere does not exist: kubectl create namespace nowhere, or give -n"
+    assert process.err.count(said) == 1
+    assert process.out == ""
+
+
+def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
+    plane: Plane, namespace: str, lock: str, processes: Processes
+) -> None:
+    place = Place(plane, namespace, lock)
+    place.named("stays").plant_one(place.kinds[0], metadata={"finalizers": ["example.org/stays"]})
+    plane.api.delete(f"/api/v1/namespaces/{namespace}")
+    process = run(processes, place, plane.kubeconfig(namespace=namespace), "--no-wait")
+    assert process.wait() == FAILED
+    assert len(re.findall("the namespace is being deleted: ", process.err)) == 1
+    assert "grant" not in process.err
+    for path in place.named("stays").paths:
+        if plane.api.find(path):
+            plane.api.merge(path, {"metadata": {"finalizers": None}})
+
+
+def test_a_rivals_shorter_duration_is_warned_of_on_annotations(
+    plane: Plane, namespace: str, lock: str, processes: Processes
+) -> None:
+    place = Place(plane, namespace, lock)
+    place.plant(Entry("rival", 5))
+    process = run(processes, place, place.kubeconfig(), "--no-wait")
+    assert process.wait() == 124
+    said = "rival leads with a lease duration of 5s, less than our 6s"
+    assert process.err.count(said) == (lock != "lease")
+
+
+@pytest.mark.parametrize("lock", ["configmap", "configmapsleases"])
+def test_a_config_map_of_a_mebibyte_is_taken_and_keeps_its_data(
+    plane: Plane, namespace: str, processes: Processes, lock: str
+) -> None:
+    place = Place(plane, namespace, lock)
+    data = {"a": "x" * ((1 << 20) - 1)}
+    place.plant_one("ConfigMap", data=data)
+    process = run(processes, place, place.kubeconfig())
+    assert process.wait() == 0, process.err
+    assert process.out == "ran\n"
+    assert place.objects()[0]["data"] == data
+
+
+@pytest.mark.parametrize("lock", ["configmap", "configmapsleases"])
+def test_a_config_map_whose_annotations_are_full_is_told_in_a_line_and_left_as_it_is(
+    plane: Plane, namespace: str, processes: Processes, lock: str
+) -> None:
+    place = Place(plane, namespace, lock)
+    place.plant_one("ConfigMap", metadata={"annotations": {"a": "x" * (256 * 1024 - 10)}})
+    before = plane.api.get(place.paths[0])
+    process = run(processes, place, place.kubeconfig(), "--no-wait")
+    assert process.wait() == FAILED
+    assert process.err.count("the lock's object is full") == 1
+    assert plane.api.get(place.paths[0]) == before

@@ -1,0 +1,38 @@
+"""Rivals on annotation locks may expire a record by their own duration, so a shorter one than ours is warned of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kleader.election import events as e
+from kleader.election.record import UNKNOWN
+from tests.support.election import Story
+
+if TYPE_CHECKING:
+    from kleader.election.events import Observed
+
+
+def warnings(story: Story, seen: Observed) -> list[str]:
+    return [report.message for report in story.sees(seen).all(e.Report)]
+
+
+def test_a_holder_with_a_shorter_duration_is_warned_of_once_and_each_still_shorter_one() -> None:
+    story = Story(rivals_expire=True)
+    (said,) = story.wakes().reads(story.lock("a", duration=10)).all(e.Report)
+    assert said.message == (
+        "a leads with a lease duration of 10s, less than our 15s: a client-go before 0.27 would take our lock too"
+        " early; give --lease-duration 10s"
+    )
+    assert not warnings(story, story.lock("a", duration=10))
+    assert not warnings(story, story.lock("b", duration=10))
+    assert not warnings(story, story.lock("c", duration=12))
+    (again,) = warnings(story, story.lock("d", duration=8))
+    assert again.startswith("d leads with a lease duration of 8s")
+
+
+def test_nobody_is_warned_of_a_release_nor_of_two_that_differ_nor_where_rivals_follow_the_record() -> None:
+    story = Story(rivals_expire=True).follows()
+    assert not warnings(story, story.lock(UNKNOWN, duration=5))
+    assert not warnings(story, story.lock("", duration=1))
+    story = Story().follows()
+    assert not warnings(story, story.lock("a", duration=10))
