@@ -119,6 +119,7 @@ def test_a_kubeconfig_names_user_namespace_and_server(own_plane: ControlPlane) -
     assert one != two
 
 
+@pytest.mark.usefixtures("garbage_collector")  # whose open watches must not hold the server
 def test_the_api_server_goes_and_comes_back_at_the_same_port_with_the_same_state(
     own_plane: ControlPlane, namespace: str
 ) -> None:

@@ -240,6 +240,7 @@ class ControlPlane(Plane):
             "audit-log-path": self.dir / "audit.log",
             "audit-log-mode": "blocking",  # written before the answer: a count is never behind
             "audit-log-maxsize": 100_000,
+            "shutdown-watch-termination-grace-period": "1s",  # else TERM waits for those of `manager`, for a minute
         }
         if self._coordinated:
             flags |= {
