@@ -50,13 +50,16 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
         place = Place(own_plane, namespace, lock, f"x{number}")
         permission = next(each for each in needed(lock, place.name) if each[:3] == missing[:3])
         if permission.verb == "watch":
-            place.plant(Entry("somebody", 1, 0, 0, 3))
+            place.plant(Entry("somebody", 600, 0, 0, 3))
         elif permission.verb == "update":
             place.plant(Entry("", 1, 0, 0, 3), metadata={"labels": {"kept": "1"}})
         user, config = without(own_plane, place, permission)
-        patience = "--wait=30s" if permission.verb == "watch" else "--no-wait"
+        patience = "--wait=60s" if permission.verb == "watch" else "--no-wait"
         started.append((permission, place, user, run(processes, place, config, patience)))
     for permission, place, user, process in started:
+        if permission.verb == "watch":  # which the record must outlive
+            process.wait_err(POLLS)
+            place.write(Entry("", 1, 0, 0, 3))
         status = process.wait()
         assert "Traceback" not in process.err
         said = [line for line in process.err.splitlines() if "cannot " in line]
