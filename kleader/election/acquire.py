@@ -189,6 +189,9 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     """Somebody else was faster, or nobody knows what happened: look again before the next write."""
     s, now = turn.s, turn.now.boot
     turn.pause(failure)
+    if s.me.twofold and isinstance(request, e.Write):  # the news may be of what this very write did to the first
+        turn.unwatch()
+        s.news = False
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)

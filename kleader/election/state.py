@@ -33,6 +33,7 @@ class Candidate:
     tick: int = 1  # microseconds that the lock's records are kept to
     rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
     coordinated: bool = False  # the control plane names the leader (KEP-4355)
+    twofold: bool = False  # the lock is kept in two objects: a watch tells of one at a time
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ def main(
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    async def find_lock() -> Lock:
+    async def find_lock(replaces: bool) -> Lock:  # noqa: FBT001 - the loop's to ask
         credentials = Credentials(plan.api, run_helper)
         await credentials.refresh()
         namespace = plan.namespace or credentials.namespace
@@ -50,6 +50,7 @@ def main(
             plan.lease_duration,
             warn=log.warning,
             force=plan.force,
+            replaces=replaces,
         )
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks

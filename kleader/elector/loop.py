@@ -33,7 +33,9 @@ _PING = 1.0  # seconds
 
 
 class Loop:
-    """One elector, from its assignment to its end. ``find_lock`` may raise SetUpError.
+    """One elector, from its assignment to its end.
+
+    ``find_lock`` is told whether there was an elector before this one, and may raise SetUpError.
 
     ``supervisor`` is its pid and start time: the parent may be another by the time that this runs.
     """
@@ -44,7 +46,7 @@ class Loop:
         channel: Channel,
         log: Log,
         supervisor: tuple[int, int],
-        find_lock: Callable[[], Awaitable[Lock]],
+        find_lock: Callable[[bool], Awaitable[Lock]],
     ) -> None:
         self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
         self._supervisor = supervisor
@@ -73,10 +75,10 @@ class Loop:
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
-        waits = plan.wait and not assign.leading
+        waits, replaces = plan.wait and not assign.leading, assign.leading or assign.replaces
         while self._lock is None:
             try:
-                self._lock = await asyncio.wait_for(self._find_lock(), plan.wait if waits else None)
+                self._lock = await asyncio.wait_for(self._find_lock(replaces), plan.wait if waits else None)
             except (SetUpError, asyncio.TimeoutError) as error:
                 reason = str(error) or "no credentials for the API server were found in the time given by --wait"
                 if not assign.leading:
@@ -94,7 +96,7 @@ class Loop:
             timing,
             min(plan.request_timeout, timing.request_timeout),
             *((math.inf, False, False) if self._term > 1 else _patience(plan)),
-            *self._lock.traits,
+            **self._lock.traits._asdict(),
         )
         if assign.leading:
             self._state = resume(

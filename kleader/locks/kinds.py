@@ -29,10 +29,12 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
     *,
     warn: Callable[[str], None] = lambda _: None,
     force: bool = False,
+    replaces: bool = False,
 ) -> Lock:
     """The lock of this kind (kinds of ``kleader.link.plan``) and name, for a candidate with this lease duration.
 
-    ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do.
+    ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do. ``replaces``: an
+    elector before this one may have seen what is not there now.
     """
 
     def single(kind: str) -> ObjectLock:
@@ -42,5 +44,5 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
         return lock
 
     if kind in _PRIMARY:
-        return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration)
+        return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration, replaces=replaces)
     return single(kind)

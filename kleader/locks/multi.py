@@ -34,14 +34,19 @@ class _Pair(NamedTuple):
 
 
 class MultiLock:
-    """``primary`` and ``secondary``, for a candidate with this lease duration. The fencing token is the primary's."""
+    """``primary`` and ``secondary``, for a candidate with this lease duration. The fencing token is the primary's.
 
-    def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int) -> None:
+    ``replaces``: the elector before this one may have seen either.
+    """
+
+    def __init__(
+        self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int, *, replaces: bool = False
+    ) -> None:
         self.namespace = primary.namespace
-        self.traits = primary.traits
+        self.traits = primary.traits._replace(twofold=True)
         self._locks = (primary, secondary)
         self._least = lease_duration
-        self._known = [0, 0]  # the duration that each showed when it was last seen; 0: never there
+        self._known = [lease_duration if replaces else 0] * 2  # the duration that each showed last; 0: never there
 
     async def get(self, timeout: float) -> Observed:
         """Both as they are now; Kind.MISSING if there is neither."""
@@ -60,7 +65,8 @@ class MultiLock:
         written = []
         for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
             seen = await lock.write(before, record, incarnation, end - clock())
-            if before and seen.version == before.version:
+            shown = (seen.record, seen.incarnation, seen.fault) == (record, incarnation, "")
+            if not shown or (before and seen.version == before.version):
                 raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
             written.append(seen)
         both = self._both(_Pair(*written))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
 
 
-async def _never() -> Lock:
+async def _never(_replaces: bool) -> Lock:  # noqa: FBT001 - as the loop asks
     await asyncio.Event().wait()
     raise AssertionError
 
