@@ -47,7 +47,7 @@ def proceed(turn: Turn) -> None:
         return
     elif s.seen is None:
         turn.send(e.Get(s.serial, timeout))
-    elif not s.led and now < s.ready_at:
+    elif s.seen.torn or (not s.led and now < s.ready_at):
         turn.over(released=False, why=_UNPROVEN)  # an empty holder would say that all before are dead
     else:
         renewed = turn.fresh_time(s.seen.record.renewed)

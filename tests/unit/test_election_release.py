@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kleader.election import events as e
@@ -74,6 +76,16 @@ def test_a_lost_answer_to_the_release_is_looked_into() -> None:
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).asked(e.Get)
     assert story.reads(landed).asked(e.Done) == e.Done(released=True)
+
+
+def test_a_pair_of_which_one_is_missing_is_not_released() -> None:
+    """Who has taken it over meanwhile may have written the missing one, and be about to write the other."""
+    story = Story().leads()
+    assert story.state.seen
+    torn = replace(story.relabelled(story.state.seen), torn=True)
+    story.tell(EMPTIED).fails(Kind.CONFLICT).reads(torn)
+    assert story.requests == []
+    assert not story.asked(e.Done).released
 
 
 @pytest.mark.parametrize(("holder", "incarnation"), [("other", "term-9"), (ME, "term-2"), (ME, "")])
