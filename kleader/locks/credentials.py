@@ -1,7 +1,7 @@
 """Where the API server is and who we are there: in a Pod from its service account, else from a kubeconfig.
 
-The service account's files are read here, anew for every request, since the kubelet rotates them. Kubeconfigs with
-their exec plugins, certificates and providers are left to the ``kubernetes`` package, in a process of its own.
+The service account's files are read here, anew for every request, since the kubelet rotates them. Kubeconfigs are read
+in a process of its own, with their exec plugins and providers by the ``kubernetes`` package.
 """
 
 from __future__ import annotations

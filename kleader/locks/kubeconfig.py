@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kleader import platform
+from kleader.locks import plain
 
 _AUTHORITY, _CERTIFICATE, _KEY = "certificate-authority-data", "client-certificate-data", "client-key-data"
 _TEXTS = {
@@ -54,7 +55,14 @@ def main(options: dict[str, str]) -> None:
 
 
 def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
-    """The access as plain data. Whatever the ``kubernetes`` package raises, or an ExceptionGroup of its own."""
+    """The access as plain data. Whatever the ``kubernetes`` package raises, or a ValueError of its own."""
+    access = plain.read(options) or ask_library(options, complaints)
+    _check_texts(access)
+    return access
+
+
+def ask_library(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
+    """What the ``kubernetes`` package makes of it; ``complaints`` are what it logs meanwhile."""
     from kubernetes.client import Configuration  # noqa: PLC0415 - 40 MB
     from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
 
@@ -67,7 +75,7 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         context = _overridden(merged, named, options)
     memory = "/dev/shm"  # noqa: S108 - keys are written there instead of to a disk, mode 0600, and deleted at exit
     place = memory if os.access(memory, os.W_OK) else None
-    loader = KubeConfigLoader(config_dict=merged, active_context=context, temp_file_path=place)
+    loader = KubeConfigLoader(merged, context, config_base_path=None, temp_file_path=place)  # None: the file's own
     found = Configuration()
     loader.load_and_set(found)
     context_entry = loader.current_context["context"]
@@ -84,7 +92,10 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         msg = complaints[-1] if complaints else "its exec plugin gave no credentials"
         raise ValueError(msg)
     expiry = getattr(loader, "expiry", None)
-    access = {
+    if not isinstance(cluster.get("insecure-skip-tls-verify", False), bool):
+        msg = "insecure-skip-tls-verify is neither true nor false"
+        raise ValueError(msg)  # noqa: TRY004 - of the same kind as every other refusal here
+    return {
         "server": found.host,
         "ca": _content(found.ssl_ca_cert),
         "cert": _content(found.cert_file),
@@ -100,11 +111,6 @@ def read(options: dict[str, str], complaints: list[str]) -> dict[str, Any]:
         "groups": user.get("as-groups") or [],
         "expires": expiry.timestamp() if expiry else None,
     }
-    _check_texts(access)
-    if not isinstance(cluster.get("insecure-skip-tls-verify", False), bool):
-        msg = "insecure-skip-tls-verify is neither true nor false"
-        raise ValueError(msg)  # noqa: TRY004 - of the same kind as every other refusal here
-    return access
 
 
 def _check_base64(entry: Any, key: str) -> None:  # noqa: ANN401
