@@ -161,10 +161,10 @@ def below(root: int, but: Collection[int]) -> Iterator[Process]:
     yield from descendants(processes(), (root,), but)
 
 
-def has_children(but: Collection[int]) -> bool:
-    """Whether this process has a child, dead or alive, other than those."""
+def children(but: Collection[int]) -> list[int]:
+    """The children of this process, dead or alive, without those."""
     me = os.getpid()
-    return any(each.parent == me and each.pid not in but for each in processes().values())
+    return [pid for pid, each in processes().items() if each.parent == me and pid not in but]
 
 
 def kill(target: Process, signum: int = signal.SIGKILL) -> bool:

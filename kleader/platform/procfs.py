@@ -64,32 +64,28 @@ def below(root: int, but: Collection[int]) -> Iterator[Process]:
         yield from descendants(processes(), (root,), but)
         return
     seen = {root, *but}
-    waiting = _children(root)
+    waiting = _of_all_threads(root)
     for pid in waiting:
         if pid in seen:
             continue
-        children = _children(pid)
-        each = process(pid)
+        each, children = _family(pid)
         if each and each.parent in seen and each.parent not in but:  # else its pid is somebody else's by now
             seen.add(pid)
             waiting += children
             yield each
 
 
-def has_children(but: Collection[int]) -> bool:
-    """Whether this (single-threaded) process has a child, dead or alive, other than those.
+def children(but: Collection[int]) -> list[int]:
+    """The children of this process, dead or alive, without those. OSError: too many open files.
 
-    Only this process reaps its children, so one that exists when the reading begins is still there when it ends: False
-    is proof, as long as orphans come here, that no descendant is alive outside the trees of ``but``.
+    This process is single-threaded and alone reaps them: their pids stay theirs until then, and who exists when the
+    reading begins is still there when it ends. So none is proof, as long as orphans come here, that no descendant is
+    alive outside the trees of ``but``.
     """
     me = os.getpid()
-    try:
-        if not _LISTS_CHILDREN:
-            return any(each.parent == me and each.pid not in but for each in processes().values())
-        with open(f"/proc/self/task/{me}/children", "rb") as file:
-            return any(int(pid) not in but for pid in file.read().split())
-    except OSError:  # too many open files: no proof
-        return True
+    if _LISTS_CHILDREN:
+        return [pid for pid in _of_thread(me, me) if pid not in but]
+    return [pid for pid, each in processes().items() if each.parent == me and pid not in but]
 
 
 def kill(target: Process, signum: int = signal.SIGKILL) -> bool:
@@ -129,17 +125,39 @@ def filesystem(device: int) -> str:
     return ""
 
 
-def _children(pid: int) -> list[int]:
-    """Of all its threads: each has its own."""
-    found: list[int] = []
+def _family(pid: int) -> tuple[Process | None, list[int]]:
+    """A process, and its children as they were before that."""
+    children = _of_thread(pid, pid)
+    each = process(pid)
+    if each is None or each.threads == 1:
+        return each, children
+    children = _of_all_threads(pid)
+    return (each, children) if _same(each) else (None, [])
+
+
+def _of_all_threads(pid: int) -> list[int]:
+    """Each has its own children."""
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+        return [child for thread in os.listdir(f"/proc/{pid}/task") for child in _of_thread(pid, thread)]
+    except OSError as error:
+        if error.errno in _NOT_SHOWN:
+            return []
+        raise
+
+
+def _of_thread(pid: int, thread: int | str) -> list[int]:
+    found = b""
+    try:
+        fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while piece := os.read(fd, 1 << 16):
+                found += piece
+        finally:
+            os.close(fd)
     except OSError as error:
         if error.errno not in _NOT_SHOWN:
             raise
-    return found
+    return [int(child) for child in found.split()]
 
 
 def _same(target: Process) -> bool:

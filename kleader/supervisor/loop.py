@@ -224,6 +224,7 @@ class Supervisor:
         reaped = children.reap(_MOST_REAPED)
         self._more_to_reap = len(reaped) == _MOST_REAPED
         for pid, status in reaped:
+            self._sweep.reaped(pid)
             if pid == self._elector.pid:
                 self._minder.ended(status, now)
                 self._hear(now)  # its last words

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kleader
 from tests.bench import fleet as fleets
-from tests.bench import journal, memory, startup, table
+from tests.bench import journal, memory, startup, table, trees
 from tests.bench.expiry import Sight
 from tests.bench.fleet import Fleet
 from tests.bench.floor import Floor
@@ -42,6 +42,7 @@ class Results:
     crash: dict[str, list[float]] = field(default_factory=dict)
     memory: list[tuple[str, float]] = field(default_factory=list)
     startup: dict[str, list[float]] = field(default_factory=dict)
+    trees: dict[str, list[float]] = field(default_factory=dict)
     overlaps: int = 0
     terms: int = 0
 
@@ -74,6 +75,10 @@ class Bench:
         trials = max(5, self._trials // 5)
         self.results.startup = startup.of_commands(trials, self._directory)
         self.results.startup[startup.FIRST] = startup.first_request(self._plane, trials)
+
+    def trees(self) -> None:
+        """A bare loop and kleader in turn."""
+        self.results.trees = trees.killed(max(5, self._trials // 10), self._directory)
 
     def planned(self) -> None:
         """The sides in turn; client-go, which is slow, every other time."""
@@ -162,11 +167,15 @@ def show(results: Results) -> None:
     print(table.heading("Start-up", "ms", "x " + startup.BASE))
     for name, values in begun.items():
         print(table.row(name, values, f"{table.median(values) / table.median(begun[startup.BASE]):7.1f}"))
+    print(table.heading("A tree of 1,000 processes killed and reaped", "ms", "x the loop"))
+    for name, values in results.trees.items():
+        print(table.row(name, values, f"{table.median(values) / table.median(results.trees[trees.BARE]):7.1f}"))
     ours, memory = table.median(planned[KLEADER]), results.memory[0][1]
     print()
     print(table.aim("planned handover of kleader: x the floor", ours / floor, most=4))
     print(table.aim("and how many times as fast as client-go's", rival / ours, least=15))
     print(table.aim("memory of one waiting candidate, MiB", memory, most=60))
+    print(table.aim("a tree of 1,000 processes killed, ms", max(results.trees[trees.KLEADER]) * 1e3, most=250))
     print(
         f"Commands of two leaders at once: {results.overlaps} of {results.terms} terms; load {table.load()} at the end."
     )
@@ -208,6 +217,7 @@ def main() -> int:
             bench = Bench(plane, Path(directory), options.trials)
             bench.memory()
             bench.startup()
+            bench.trees()
             bench.planned()
             if options.crashes:
                 bench.crashes(options.crashes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +13,13 @@ import pytest
 from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of
 from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, wait_until
+from tests.support.trees import BROOD
 
 if TYPE_CHECKING:
     from tests.process.conftest import Start
     from tests.support.checker import Witness
 
 ENDING = ["TERM", "INT", "HUP", "QUIT"]
-BROOD = [sys.executable, "-I", "-S", str(Path(__file__).with_name("brood.py"))]
 
 
 def number_of(name: str) -> signal.Signals:

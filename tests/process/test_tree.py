@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import os
 import signal
 import sys
@@ -14,14 +12,14 @@ import pytest
 
 from tests.process.conftest import IN_NAMESPACE, as_pid_1
 from tests.support.processes import alive, wait_gone, wait_until
+from tests.support.trees import BROOD, bare_loop, pids, swept
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
     from tests.process.conftest import Start
     from tests.support.checker import Witness
-    from tests.support.processes import Process
+    from tests.support.processes import Processes
 
-BROOD = [sys.executable, "-I", "-S", str(Path(__file__).with_name("brood.py"))]
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 ORPHANS = """
 import os, sys
@@ -36,17 +34,6 @@ sys.stdin.read()
 """
 
 
-def pids(file: Path) -> list[int]:
-    """Whom the brood consists of."""
-    return [int(line) for line in file.read_text().split()]
-
-
-def moment(kleader: Process, message: str) -> float:
-    """When it logged the message that begins so, in seconds."""
-    line = next(line for line in map(json.loads, kleader.err.splitlines()) if line["message"].startswith(message))
-    return dt.datetime.fromisoformat(line["time"].replace("Z", "+00:00")).timestamp()
-
-
 @pytest.mark.parametrize(("kind", "number", "size"), [
     ("flat", 1000, 1000), ("daemons", 1000, 1000), ("chain", 100, 100), ("bomb", 10, 1023),
 ])  # fmt: skip
@@ -58,22 +45,35 @@ def test_a_tree_is_gone_when_the_lock_is_released(  # noqa: PLR0917
     assert kleader.wait() == 0
     assert len(pids(brood)) == size
     assert not any(map(alive, pids(brood)))
-    took = moment(kleader, "released the lock") - moment(kleader, "the command exited")
+    took = swept(kleader.err)
     print(f"{kind}: {size} processes gone after {took * 1000:.0f} ms")  # noqa: T201
     trials.count(size, "processes swept")
 
 
-def test_a_tree_of_1000_processes_is_gone_within_250_ms(candidate: Start, tmp_path: Path, trials: Trials) -> None:
-    """The best of three: what the machine does beside it is not kleader's."""
-    times = []
-    for trial in range(3):
-        brood = tmp_path / f"brood-{trial}"
-        kleader = candidate([*BROOD, "daemons", "1000", str(brood)], "--log-format=json")
-        assert kleader.wait() == 0
-        assert not any(map(alive, pids(brood)))
-        times.append(moment(kleader, "released the lock") - moment(kleader, "the command exited"))
-    trials.count(3, "trees of 1,000 processes")
-    assert min(times) <= 0.25, times
+@pytest.mark.parametrize(("kind", "number", "size"), [
+    ("flat", 1000, 1000), ("daemons", 1000, 1000), ("bomb", 10, 1023),
+])  # fmt: skip
+def test_a_tree_of_1000_processes_is_gone_within_250_ms(  # noqa: PLR0917
+    candidate: Start, processes: Processes, tmp_path: Path, trials: Trials, kind: str, number: int, size: int
+) -> None:
+    """Or, on a busy machine, within three times what a bare loop takes to kill and reap such a tree beside it.
+
+    Twice that is its due if the other tree happens to die first.
+    """
+    ours, bare, flag = tmp_path / "ours", tmp_path / "bare", tmp_path / "flag"
+    os.mkfifo(flag)
+    script = f"{' '.join(BROOD)} {kind} {number} {ours}; read line <{flag}"
+    kleader = candidate(["sh", "-c", script], "--log-format=json")
+    assert processes.start([*BROOD, kind, str(number), str(bare)]).wait(60) == 0
+    wait_until(lambda: ours.exists() and len(pids(ours)) == size, "its tree", 60)
+    flag.write_text("\n")
+    floor = bare_loop(pids(bare))
+    kleader.wait()
+    took = swept(kleader.err)
+    print(f"{kind}: {size} processes gone after {took * 1000:.0f} ms; a bare loop beside it: {floor * 1000:.0f} ms")  # noqa: T201
+    assert not any(map(alive, pids(ours)))
+    assert took <= max(0.25, 3 * floor)
+    trials.count(1, "trees of 1,000 processes beside a bare loop's")
 
 
 def test_2000_orphans_are_reaped_by_pid_1(candidate: Start, tmp_path: Path, trials: Trials) -> None:

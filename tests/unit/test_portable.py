@@ -34,8 +34,8 @@ def test_a_process_is_known_by_its_start() -> None:
         assert (found.parent, found.dead) == (os.getpid(), False)
         assert not portable.kill(found._replace(start=found.start - 1))
         assert [each.pid for each in portable.below(os.getpid(), ())] == [child.pid]
-        assert portable.has_children(())
-        assert not portable.has_children({child.pid})
+        assert portable.children(()) == [child.pid]
+        assert portable.children({child.pid}) == []
         assert portable.kill(found)
     assert portable.process(child.pid) is None
     assert not portable.kill(found)

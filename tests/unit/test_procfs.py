@@ -1,0 +1,80 @@
+"""Processes as /proc shows them: whoever is below is found, and a pid is not a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.platform import procfs
+from tests.support.processes import alive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kleader.platform import Process
+
+FAMILY = """
+import os, signal, sys, threading
+def fork():
+    if (pid := os.fork()) == 0:
+        signal.pause()
+    print(pid, flush=True)
+fork()
+thread = threading.Thread(target=lambda: (fork(), signal.pthread_sigmask(0, ()), threading.Event().wait()))
+thread.start()
+"""
+
+
+@pytest.fixture
+def family() -> Iterator[list[int]]:
+    """A process, a child of its first thread, and one of its second."""
+    with subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        found = [parent.pid, int(parent.stdout.readline()), int(parent.stdout.readline())]
+        yield found
+        for pid in found[::-1]:
+            if alive(pid):
+                os.kill(pid, 9)
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["its lists", "all of /proc"])
+def test_whoever_is_below_is_found_whichever_thread_forked_it(
+    family: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    lists: bool,  # noqa: FBT001
+) -> None:
+    """Also by a kernel without lists of children (CONFIG_PROC_CHILDREN)."""
+    monkeypatch.setattr(procfs, "_LISTS_CHILDREN", lists)
+    parent, *children = family
+    found = [each.pid for each in procfs.below(os.getpid(), ())]
+    assert found[0] == parent
+    assert sorted(found[1:]) == sorted(children)
+    assert list(procfs.below(os.getpid(), {parent})) == []
+    assert [each.pid for each in procfs.below(parent, {children[0]})] == [children[1]]
+    assert procfs.children(()) == [parent]
+    assert procfs.children({parent}) == []
+
+
+def test_a_pid_that_is_another_processs_by_now_leads_nowhere(
+    family: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent is not one of those that were met on the way: it is left out, and all that is below it."""
+    parent, *children = family
+    real = procfs.process
+
+    def reused(pid: int) -> Process | None:
+        found = real(pid)
+        return found._replace(parent=1) if found and pid == parent else found
+
+    monkeypatch.setattr(procfs, "process", reused)
+    assert list(procfs.below(os.getpid(), ())) == []
+    monkeypatch.undo()
+    found = procfs.process(children[0])
+    assert found
+    assert not procfs.kill(found._replace(start=found.start - 1))
+    assert alive(children[0])
+    assert procfs.kill(found)
