@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from kleader.election import events as e
-from kleader.election import look, release, renew
+from kleader.election import look, named, release, renew
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN, Record
@@ -45,8 +45,8 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     if seen is None:
         _vanished(turn)
     elif s.seen is None or not s.seen.same_record(seen):
-        if _named(turn, seen):
-            _named_to_lead(turn, s.seen if told else None)
+        if named.anew(turn, seen):
+            named.to_lead(turn, seen, told=told)
         _changed(turn, s.seen, seen)
     else:
         s.seen = seen  # another version of the same record, by a label: the wait goes on
@@ -60,13 +60,13 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
     if s.mine(seen):
         return
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
-    s.held_until = max(s.held_until, s.seen_at + _longest(turn, seen.record)) if holder else 0.0
-    if holder:
-        s.stumbles = 0
+    named.mind_holder(turn, before, seen)
+    s.stumbles = 0 if holder else s.stumbles
+    if holder and not named.named(turn, seen):
         s.losses += s.known and holder not in {s.leader, UNKNOWN}
         turn.observe_leader(holder)
         _mind_duration(turn, seen)
-    if s.me.live and before and before.record.holder:
+    if s.me.live and before and before.record.holder and not named.by_control_plane(turn, before, seen):
         alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
         s.verdict = e.GiveUp(f"held by {alive[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
         release.close(turn, release=True)
@@ -77,11 +77,11 @@ def _vanished(turn: Turn) -> None:
     s, now = turn.s, turn.now
     if s.known and s.seen is None and not s.spent:
         return  # as before: the wait goes on
-    if s.gone_wait:
-        turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(s.gone_wait)}"))
     s.seen, s.seen_at, s.turn_at = None, now.boot, now.boot + s.gone_wait + now.luck * _spread(turn)
     if s.me.coordinated:
         s.turn_at = inf  # the control plane creates it
+    elif s.gone_wait:
+        turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(s.gone_wait)}"))
 
 
 def _mind_duration(turn: Turn, seen: Observed) -> None:
@@ -105,46 +105,19 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     if seen.fault:
         turn.do(e.Report(f"the lock counts as held: {seen.fault}"))
         return inf
-    if s.mine(seen) and not seen.torn:
-        if seen.preferred not in {"", s.me.identity}:
-            return inf  # coordinated: let it run out
-        if not claimed:
-            turn.claim(record)
+    mine = s.mine(seen) and not seen.torn
+    if mine and not claimed:
+        turn.claim(record)
+    if named.unwanted(turn, seen):
+        return max(s.ready_at, now.boot)
+    if mine:
         return min(max(s.ready_at, now.boot), now.boot + s.me.timing.retry_period)
+    if named.named(turn, seen):
+        return now.boot
     if s.me.coordinated and record.holder != s.me.identity:
         return inf  # the control plane names the next
-    if _named(turn, seen):
-        return now.boot
-    return now.boot + (record.duration if record.holder or seen.torn else 0) + now.luck * _spread(turn)
-
-
-def _longest(turn: Turn, record: Record) -> float:
-    """For how long from now on its holder, or whoever the control plane has named it over, may still run."""
-    return record.duration if record.acquired is not None else max(record.duration, turn.s.me.timing.lease_duration)
-
-
-def _named(turn: Turn, seen: Observed) -> bool:
-    """Whether the control plane has named this candidate (KEP-4355): it does so without an acquireTime."""
-    me, record = turn.s.me, seen.record
-    return me.coordinated and record.holder == me.identity and record.acquired is None and not turn.s.mine(seen)
-
-
-def _named_to_lead(turn: Turn, before: Observed | None) -> None:
-    """The control plane judged the last holder by its own clock; this one counts from when that was seen to change.
-
-    ``before`` is what was there until then, if that is known for certain. Only then may a term begin earlier than a
-    whole lease duration from now: at once if nobody held it, else when whoever was seen to hold it must have ended.
-    """
-    s = turn.s
-    if before is None:
-        ready = turn.now.boot + max(s.gone_wait, s.me.timing.lease_duration)
-    elif before.record.holder:
-        ready = s.held_until
-    else:
-        ready = turn.now.boot
-    s.ready_at = max(s.ready_at, ready)
-    if s.ready_at > turn.now.boot:
-        turn.do(e.Report(f"named to lead; who led before may still run: waiting {text(s.ready_at - turn.now.boot)}"))
+    held = named.longest(turn, seen) if record.holder or seen.torn else 0
+    return now.boot + held + now.luck * _spread(turn)
 
 
 def _spread(turn: Turn) -> float:
@@ -161,6 +134,9 @@ def _spread(turn: Turn) -> float:
 
 def _take(turn: Turn) -> None:
     s, base = turn.s, turn.s.seen
+    if base and named.unwanted(turn, base):
+        release.give_back(turn, base, s.me.request_timeout)
+        return
     renewed = turn.fresh_time(base.record.renewed if base else None)
     acquired, transitions = turn.wall, base.record.transitions + 1 if base else 0
     if base and s.mine(base):  # the write that made it so has counted its transition
@@ -172,11 +148,16 @@ def _take(turn: Turn) -> None:
 def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
     """The lock is ours. If that may have changed since, or it is late, or a claim, a fresh write must show it first."""
     s = turn.s
+    if not write.record.holder:
+        if not s.news:
+            _observe(turn, seen)
+            _look_on(turn)
+        return
     overtaken = s.news and not (s.seen and s.mine(s.seen))
     created = write.base is None and s.gone_wait
     if overtaken or created or not s.ready_at <= turn.now.boot < s.me.timing.stop_at(s.sent_at):
         _observe(turn, seen)
-        s.read_at = s.read_at if s.watching else turn.now.boot + turn.poll_period()
+        s.read_at = s.read_at if s.watching else turn.now.boot + look.SILENCE
         return
     turn.unwatch()
     s.phase, s.losses, s.doubt = Phase.LEADING, 0, False
@@ -216,7 +197,16 @@ def got(turn: Turn, seen: Observed | None) -> None:
     if not s.news:
         _observe(turn, seen)
         if s.phase is Phase.FOLLOWING:
-            look.on(turn)
+            _look_on(turn)
+
+
+def _look_on(turn: Turn) -> None:
+    """Who has been named and renews finds out by that."""
+    s = turn.s
+    if s.me.coordinated and s.seen and s.mine(s.seen):
+        s.read_at = turn.now.boot + look.SILENCE
+    else:
+        look.on(turn)
 
 
 def saw(turn: Turn, seen: Observed | None) -> None:
@@ -241,10 +231,10 @@ def _why_not(turn: Turn) -> str:
     s, seen = turn.s, turn.s.seen
     if seen and seen.fault:
         return f"the lock counts as held: {seen.fault}"
-    if seen is None or not seen.record.holder or s.mine(seen):
+    if s.me.coordinated and (seen is None or not seen.record.holder):
+        return "the control plane has not named this candidate in time"
+    if seen is None or not seen.record.holder or s.mine(seen) or named.named(turn, seen):
         return "the lock could not be taken in time"
-    if s.me.coordinated:
-        return f"the control plane has named {seen.record.holder[:256]}"
     age = ""
     if seen.record.renewed is not None:
         age = f", last renewed {text(max(0, (turn.now.wall - seen.record.renewed) // SECOND))} ago by its own clock"

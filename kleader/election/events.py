@@ -29,6 +29,7 @@ class Observed:
     torn: bool = False  # one of a multilock's two objects is missing: held, and one's own only to who leads already
     beside: Any = None  # what else the lock is kept in, as far as a change of it starts a challenger's wait anew
     preferred: str = ""  # coordinated: whom the control plane wants to lead instead
+    untouched: bool = False  # coordinated: as the control plane created it, no candidate has written it since
 
     def same_record(self, other: Observed) -> bool:
         """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""

@@ -50,10 +50,15 @@ def proceed(turn: Turn) -> None:
     elif s.seen.torn or (not s.led and now < s.ready_at):
         turn.over(released=False, why=_UNPROVEN)  # an empty holder would say that all before are dead
     else:
-        renewed = turn.fresh_time(s.seen.record.renewed)
-        record = Record("", DURATION, renewed, renewed, s.seen.record.transitions)
         s.parted = True
-        turn.send(e.Write(s.serial, timeout, s.seen, record, ""))
+        give_back(turn, s.seen, timeout)
+
+
+def give_back(turn: Turn, seen: Observed, timeout: float) -> None:
+    """Empty the holder of what was seen to be ours. Everybody takes that to mean that all before are dead."""
+    renewed = turn.fresh_time(seen.record.renewed)
+    record = Record("", DURATION, renewed, renewed, seen.record.transitions)
+    turn.send(e.Write(turn.s.serial, timeout, seen, record, ""))
 
 
 def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:

@@ -119,8 +119,12 @@ class State:
         return inf
 
     def mine(self, seen: Observed) -> bool:
-        """Whether the lock shows this very candidacy as its holder: the identity alone could be another process."""
-        return seen.record.holder == self.me.identity and seen.incarnation == self.incarnation
+        """Whether the lock shows this very candidacy as its holder: the identity alone could be another process.
+
+        The control plane leaves the annotation as it finds it when it names somebody, and takes the acquireTime away.
+        """
+        named = self.me.coordinated and seen.record.acquired is None
+        return seen.record.holder == self.me.identity and seen.incarnation == self.incarnation and not named
 
 
 def anew(s: State, incarnation: str) -> State:

@@ -73,11 +73,13 @@ class Turn:
 
         An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone
         has no transitions, does not: the lock may have been there meanwhile, and its holder not have noticed the
-        deletion yet.
+        deletion yet. Nor does what an elector before this one wrote because the control plane had named it.
         """
-        s, wait = self.s, 0.0 if record.transitions else self.s.gone_wait
+        s = self.s
+        inherited = s.me.coordinated and not s.known
+        wait = s.gone_wait if inherited or not record.transitions else 0.0
         if wait:
-            self.do(e.Report(f"created the lock anew; whoever held it before may still run: waiting {text(wait)}"))
+            self.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}"))
             s.ready_at = max(s.ready_at, self.now.boot + wait)
 
     def observe_leader(self, holder: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kleader.election import elector
 from kleader.election import events as e
@@ -11,6 +11,9 @@ from kleader.election.events import Failure, Instant, Kind, Observed
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Candidate, Phase, State
 from kleader.election.timing import choose
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 ME, TERM = "me", "term-1"
 TIMING = choose(15, 10, 2)
@@ -61,16 +64,16 @@ class Story:
 
     # --- events
 
-    def tell(self, event: e.Event) -> Story:
+    def tell(self, event: e.Event) -> Self:
         """One step, now."""
         self.actions = list(self._step(event))
         return self
 
-    def wakes(self) -> Story:
+    def wakes(self) -> Self:
         """The instant that was asked for has come (or so the loop says)."""
         return self.tell(e.Woke())
 
-    def waits(self, seconds: float) -> Story:
+    def waits(self, seconds: float) -> Self:
         """Time passes, and wakes it whenever it asked to be woken; requests under way stay unanswered."""
         end = self.now + seconds
         asked: list[e.Action] = []
@@ -80,7 +83,7 @@ class Story:
         self.now, self.actions = end, asked
         return self
 
-    def renews(self, seconds: float) -> Story:
+    def renews(self, seconds: float) -> Self:
         """Time passes, and every write that it asks for meanwhile is done at once."""
         end = self.now + seconds
         while self.state.wake_at <= end:
@@ -89,18 +92,18 @@ class Story:
                 self.writes()
         return self.waits(end - self.now)
 
-    def idles(self, seconds: float) -> Story:
+    def idles(self, seconds: float) -> Self:
         """It makes no request for so long, and has made none since the last event."""
         assert not self.requests
         self.waits(seconds)
         assert not self.requests, f"asked for {self.requests}"
         return self
 
-    def reads(self, seen: Observed | None) -> Story:
+    def reads(self, seen: Observed | None) -> Self:
         """The Get under way is answered."""
         return self.tell(e.Got(self.pending(e.Get), seen))
 
-    def writes(self, *, after: float = 0.0) -> Story:
+    def writes(self, *, after: float = 0.0) -> Self:
         """The Write under way is answered, ``after`` seconds: done."""
         self.now += after
         return self.tell(e.Wrote(self.pending(e.Write), self.landed()))
@@ -110,25 +113,25 @@ class Story:
         write = self.pending(e.Write)
         return Observed(write.record, write.incarnation, self.version())
 
-    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Story:
+    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Self:
         """The request under way fails, ``after`` seconds."""
         self.now += after
         assert self.state.pending, "no request is under way"
         return self.tell(e.Failed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after)))
 
-    def sees(self, seen: Observed | None) -> Story:
+    def sees(self, seen: Observed | None) -> Self:
         """A watch event."""
         return self.tell(e.Saw(seen))
 
     # --- chapters that many stories begin with
 
-    def leads(self) -> Story:
+    def leads(self) -> Self:
         """It created the lock and leads, since now."""
         self.wakes().reads(None).writes()
         assert self.state.phase is Phase.LEADING
         return self
 
-    def follows(self, seen: Observed | None = None) -> Story:
+    def follows(self, seen: Observed | None = None) -> Self:
         """It has read that somebody else holds the lock, and watches."""
         self.wakes().reads(seen or self.lock("other"))
         assert self.state.watching

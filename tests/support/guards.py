@@ -58,12 +58,10 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         renew, "s.t0, s.call_at, s.stumbles = s.sent_at,", "s.t0, s.call_at, s.stumbles = turn.now.boot,"
     ),
     "another's record counts from after its answer": lambda: rewritten(
-        acquire, "return now.boot + (record.duration", "return turn.s.sent_at + (record.duration"
+        acquire, "return now.boot + held", "return turn.s.sent_at + held"
     ),
     "a holder's own duration is waited out": lambda: rewritten(
-        acquire,
-        "(record.duration if record.holder or",
-        "(min(5, record.duration) if record.holder or",
+        acquire, "held = named.longest(turn, seen)", "held = min(5, named.longest(turn, seen))"
     ),
     "a write counts only with a new version": lambda: rewritten(
         elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"

@@ -1,0 +1,72 @@
+"""Being named: in coordinated election (KEP-4355) the control plane names the leader, by its own wall clock.
+
+It may do so while whoever led before still runs, so being named is only the right to write: a claim. A term begins when
+nobody who held the lock before can run any more, as this candidate itself has seen it.
+"""
+
+from __future__ import annotations
+
+from kleader.election import events as e
+from kleader.election.duration import text
+from kleader.election.events import Observed  # noqa: TC001 - as everywhere here
+from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+
+
+def named(turn: Turn, seen: Observed) -> bool:
+    """Whether the control plane has named this candidate: it does so without an acquireTime."""
+    me, record = turn.s.me, seen.record
+    return me.coordinated and record.holder == me.identity and record.acquired is None and not seen.fault
+
+
+def anew(turn: Turn, seen: Observed) -> bool:
+    """Whether it has named this candidate since the lock was last seen; each naming has a renewTime of its own."""
+    before = turn.s.seen
+    return named(turn, seen) and (before is None or before.record != seen.record)
+
+
+def by_control_plane(turn: Turn, before: Observed, seen: Observed) -> bool:
+    """Whether a change is its doing, and so no sign of life from the holder."""
+    record = seen.record
+    return turn.s.me.coordinated and (record == before.record or (bool(record.holder) and record.acquired is None))
+
+
+def unwanted(turn: Turn, seen: Observed) -> bool:
+    """Whether the lock is ours to have, but another is preferred by now: it is given back rather than led with."""
+    return (turn.s.mine(seen) or named(turn, seen)) and seen.preferred not in {"", turn.s.me.identity}
+
+
+def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
+    """Work out from when on a term may begin.
+
+    Unless what was there before is known for certain, a whole lease duration from now. ``told``: by a watch, which
+    leaves nothing out between what was seen last and this.
+    """
+    s, now, before = turn.s, turn.now.boot, turn.s.seen
+    if s.known and before is None and not s.gone_wait and seen.untouched:
+        ready = now  # it was missing, and nobody has written it since
+    elif before is None or not told:
+        ready = now + max(s.gone_wait, s.me.timing.lease_duration)
+    elif before.record.holder or before.fault:
+        ready = s.held_until
+    else:
+        ready = now
+    s.ready_at = max(s.ready_at, ready)
+    if s.ready_at > now:
+        turn.do(e.Report(f"named to lead; who led before may still run: waiting {text(round(s.ready_at - now, 1))}"))
+
+
+def mind_holder(turn: Turn, before: Observed | None, seen: Observed) -> None:
+    """Remember until when somebody who was seen to hold the lock may run. One who has been named may not yet."""
+    s, record = turn.s, seen.record
+    if named(turn, seen) or (before is not None and before.record == record):
+        return
+    if record.holder or seen.fault:
+        s.held_until = max(s.held_until, turn.now.boot + longest(turn, seen))
+    else:
+        s.held_until = 0.0  # whoever gives it up has seen to it that all before are dead
+
+
+def longest(turn: Turn, seen: Observed) -> float:
+    """For how long from now on its holder may run, or, where that was only named, whoever led before."""
+    duration = seen.record.duration
+    return duration if seen.record.acquired is not None else max(duration, turn.s.me.timing.lease_duration)

@@ -1,0 +1,444 @@
+"""Coordinated election: the control plane names; who is named leads when all before must have ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind
+from kleader.election.record import Record
+from kleader.election.state import Phase, resume, resume_waiting
+from tests.support.election import ME, START, TERM, Story, candidate
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kleader.election.events import Observed
+    from kleader.election.state import State
+
+EMPTIED = e.Emptied(release=True)
+
+
+class Coordinated(Story):
+    """A candidate that the control plane may name."""
+
+    def __init__(self, state: State | None = None, **fields: object) -> None:
+        super().__init__(state, **({} if state else {"coordinated": True, **fields}))
+
+    def naming(self, holder: str = ME, incarnation: str = "", **fields: object) -> Observed:
+        """The lock as the control plane leaves it when it names somebody, the annotation as it found it."""
+        seen = Story.lock(self, holder, incarnation)
+        return replace(seen, record=replace(seen.record, duration=5, acquired=None), **fields)  # type: ignore[arg-type]
+
+    def preferring(self, seen: Observed | None, other: str = "better") -> Observed:
+        """The same record, with another preferred by the control plane."""
+        assert seen
+        return replace(self.relabelled(seen), preferred=other)
+
+    def leads(self) -> Self:
+        """It was named over an empty holder, and leads since now."""
+        self.follows(self.lock(""))
+        self.sees(self.naming()).writes().asked(e.Lead)
+        return self
+
+
+# --- when a term begins
+
+
+def test_a_candidate_named_over_an_empty_holder_leads_with_its_first_write() -> None:
+    story = Coordinated()
+    story.follows(story.lock("")).sees(story.naming())
+    write = story.asked(e.Write)
+    assert (write.record.holder, write.record.duration, write.record.transitions) == (ME, 15, 4)
+    assert write.record.acquired == story.wall
+    assert write.incarnation == TERM
+    assert story.writes().asked(e.Lead).token == str(story._version)
+
+
+def test_a_candidate_named_over_a_holder_renews_at_once_and_leads_when_that_one_must_have_ended() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    story.sees(story.naming()).asked(e.Write)
+    story.writes()
+    for _ in range(5):  # every retry period
+        story.waits(1.99)
+        assert not story.all(e.Lead)
+        story.waits(0.01)
+        story.writes()
+        assert not story.all(e.Lead)
+    story.waits(1)
+    assert story.now == START + 15
+    assert story.writes().asked(e.Lead).kill_at == story.now + 13
+
+
+def test_the_wait_is_for_the_duration_that_the_holder_advertised() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other", duration=60)).waits(4)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(55.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_each_renewal_of_the_holder_puts_the_wait_off() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    story.sees(story.lock("other")).waits(1)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(13.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_preference_shown_on_the_holders_record_does_not_put_the_wait_off() -> None:
+    story = Coordinated()
+    held = story.lock("other")
+    story.follows(held).waits(4)
+    story.sees(story.preferring(held, ME)).waits(1)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is story.renews(10).state.phase
+
+
+def test_a_candidate_that_never_saw_who_led_before_waits_a_whole_lease_duration() -> None:
+    story = Coordinated().wakes()
+    story.reads(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_what_was_read_leaves_out_what_was_there_between() -> None:
+    """Between two reads somebody else may have been named over the empty holder, and have led."""
+    story = Coordinated()
+    story.follows(story.lock("")).tell(e.WatchEnded()).waits(10)
+    story.reads(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_of_several_before_the_last_to_end_is_waited_for() -> None:
+    """Who was named over a holder and wrote has given no sign yet that the holder is dead."""
+    story = Coordinated()
+    story.follows(story.lock("first", duration=60)).waits(1)
+    story.sees(story.naming("second")).sees(story.lock("second")).waits(1)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(57.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_one_who_was_named_and_never_wrote_hides_nobody() -> None:
+    """The 5 s of the control plane's own record say nothing of who led before it."""
+    story = Coordinated()
+    story.follows(story.naming("second")).waits(6)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(8.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_an_empty_holder_ends_the_wait_for_all_before_it() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).sees(story.lock("")).sees(story.naming())
+    story.writes().asked(e.Lead)
+
+
+def test_a_malformed_record_is_no_empty_holder() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    story.sees(replace(story.lock(""), record=Record(), fault="spec.holderIdentity is not a string")).waits(1)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(13.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_naming_that_changes_before_it_was_answered_is_still_one_naming() -> None:
+    story = Coordinated()
+    naming = story.naming()
+    story.follows(story.lock("")).sees(naming).fails(Kind.CONFLICT)
+    story.sees(story.preferring(naming, ME))
+    story.writes().asked(e.Lead)
+
+
+def test_a_naming_that_was_read_instead_of_an_earlier_one_is_another() -> None:
+    story = Coordinated()
+    story.follows(story.lock("")).sees(story.naming()).fails(Kind.UNREACHABLE, after=5)
+    story.reads(story.naming()).writes()
+    own = story.state.seen
+    story.waits(2).reads(own).writes()
+    assert Phase.LEADING is not story.renews(12.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_claim_whose_answer_was_lost_is_found_and_waits_no_longer_for_it() -> None:
+    story = Coordinated()
+    story.follows(story.lock("")).sees(story.naming())
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE, after=5).reads(landed)
+    story.writes().asked(e.Lead)
+
+
+@pytest.mark.parametrize("incarnation", ["", TERM, "term-0"])
+def test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_was_put_over(incarnation: str) -> None:
+    """A client-go leader keeps the annotation of the kleader before it, and so does the control plane."""
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    story.sees(story.naming(incarnation=incarnation)).writes()
+    assert Phase.LEADING is not story.renews(10.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+# --- a lock that was not there
+
+
+def test_a_lock_that_was_missing_and_was_created_for_us_is_led_with_at_once() -> None:
+    story = Coordinated()
+    story.wakes().reads(None).idles(100)
+    story.sees(story.naming(untouched=True)).writes().asked(e.Lead)
+
+
+@pytest.mark.parametrize(
+    ("before", "untouched"),
+    [(["missing"], False), ([], True), (["held", "missing"], True)],
+    ids=["it was written since", "it was not seen to be missing", "it was held before"],
+)
+def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bool) -> None:
+    story = Coordinated().wakes()
+    for i, each in enumerate([*before, "named"]):
+        shown = {"held": story.lock("other"), "missing": None, "named": story.naming(untouched=untouched)}[each]
+        story = story.sees(shown) if i else story.reads(shown)
+    story.writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+# --- what is not ours to take
+
+
+def test_nothing_is_taken_but_by_being_named() -> None:
+    for shown in (None, "", "other"):
+        story = Coordinated().wakes()
+        story.reads(None if shown is None else story.lock(shown))
+        story.idles(200)
+
+
+def test_ones_own_identity_of_an_earlier_process_is_waited_for_and_taken() -> None:
+    """The control plane names nobody over a holder that it would name."""
+    story = Coordinated()
+    story.follows(story.lock(ME, "term-0")).idles(14.9)
+    story.waits(0.1).asked(e.Write)
+    story.writes().asked(e.Lead)
+
+
+def test_a_plain_candidate_holds_what_the_control_plane_named_for_its_own_lease_duration() -> None:
+    """The 5 s of a naming say nothing of who led before it."""
+    story = Coordinated(coordinated=False)
+    story.follows(story.naming("other")).idles(14.9)
+    story.waits(0.1).asked(e.Write)
+
+
+def test_who_is_named_has_not_led_yet_and_nobody_is_told_that_it_has() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4).sees(story.naming())
+    assert not story.all(e.Observe)
+    assert not story.writes().all(e.Observe)
+    assert story.renews(10).waits(1).writes().asked(e.Observe).leader == ME
+
+
+# --- elected elsewhere while leading
+
+
+@pytest.mark.parametrize("incarnation", ["", TERM])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_leader_that_is_named_anew_has_lost_at_once(incarnation: str, *, replaced: bool) -> None:
+    """Somebody may have been named, and have led, in between."""
+    me = candidate(coordinated=True)
+    story = Coordinated(resume(me, TERM, START - 1, acquired=7, transitions=4)) if replaced else Coordinated().leads()
+    (story.wakes() if replaced else story.waits(2).fails(Kind.CONFLICT)).reads(story.naming(incarnation=incarnation))
+    assert story.asked(e.Lost).kill_now
+
+
+def test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on() -> None:
+    story = Coordinated().leads()
+    acquired = story.state.acquired
+    story.waits(2).fails(Kind.MISSING).reads(story.naming(untouched=True))
+    record = story.asked(e.Write).record
+    assert (record.holder, record.acquired, record.transitions) == (ME, acquired, 4)
+    assert story.writes().asked(e.Extend).stop_at == story.now + 10
+
+
+def test_a_leader_whose_lock_was_deleted_and_created_anew_for_another_has_lost_at_once() -> None:
+    story = Coordinated().leads()
+    story.waits(2).fails(Kind.MISSING).reads(story.naming("other", untouched=True))
+    assert story.asked(e.Lost).kill_now
+
+
+def test_a_leader_whose_lock_was_deleted_recreates_it_if_the_control_plane_has_not() -> None:
+    story = Coordinated().leads()
+    assert story.waits(2).fails(Kind.MISSING).reads(None).asked(e.Write).base is None
+
+
+# --- end of term
+
+
+def yielding() -> Coordinated:
+    """A leader has read that another is preferred."""
+    story = Coordinated()
+    story.leads()
+    preferring = story.preferring(story.state.seen)
+    story.waits(2).fails(Kind.CONFLICT).reads(preferring)
+    return story
+
+
+def test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dead() -> None:
+    story = yielding()
+    assert "better" in story.asked(e.Yield).reason
+    assert not story.all(e.Lost)
+    for _ in range(20):
+        story.writes().asked(e.Extend)
+        story.waits(2)
+    story.writes()
+    preferring = story.preferring(story.state.seen)
+    story.waits(2).fails(Kind.CONFLICT).reads(preferring)
+    assert not story.all(e.Yield)
+
+
+def test_a_leader_that_yielded_releases_in_good_order_and_may_contend_again() -> None:
+    story = yielding()
+    story.writes().tell(EMPTIED)
+    assert story.asked(e.Write).record.holder == ""
+    assert story.writes().asked(e.Done).released
+    story = yielding()
+    story.writes().tell(e.Again("term-2", release=True))
+    assert story.asked(e.Write).record.holder == ""
+    story.writes().asked(e.Get)
+    story.reads(story.naming("better"))
+    assert (story.state.phase, story.state.incarnation) == (Phase.FOLLOWING, "term-2")
+
+
+def test_a_leader_that_is_the_preferred_one_goes_on() -> None:
+    story = Coordinated()
+    story.leads()
+    own = story.state.seen
+    story.waits(2).fails(Kind.CONFLICT).reads(story.preferring(own, ME))
+    assert not story.all(e.Yield)
+    story.writes().asked(e.Extend)
+
+
+def test_a_replaced_elector_yields_too() -> None:
+    story = Coordinated(resume(candidate(coordinated=True), TERM, START - 1, acquired=7, transitions=4))
+    story.wakes().reads(story.preferring(story.lock(ME, TERM)))
+    story.asked(e.Yield)
+
+
+# --- a claim
+
+
+def claiming(seconds: float = 4) -> Coordinated:
+    """Somebody held the lock, ``seconds`` ago; it has been named over it, and has written."""
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(seconds)
+    story.sees(story.naming()).writes()
+    return story
+
+
+def test_a_claim_is_given_back_to_who_is_preferred_when_all_before_must_have_ended_and_not_earlier() -> None:
+    story = claiming()
+    story.sees(story.preferring(story.state.seen)).idles(10.9)
+    write = story.waits(0.1).asked(e.Write)
+    assert (write.record.holder, write.incarnation) == ("", "")
+    watch = story.writes().asked(e.Watch).seen
+    assert watch
+    assert watch.record.holder == ""
+    story.sees(story.naming("better")).idles(200)
+
+
+def test_a_claim_given_back_may_be_named_again() -> None:
+    story = claiming(14)
+    story.sees(story.preferring(story.state.seen)).waits(1)
+    story.writes().sees(story.naming())
+    story.writes().asked(e.Lead)
+
+
+def test_a_naming_is_given_back_unled_to_who_is_preferred_by_then() -> None:
+    story = Coordinated()
+    naming = story.naming()
+    story.follows(story.lock("")).sees(naming).fails(Kind.CONFLICT)
+    story.sees(story.preferring(naming))
+    assert story.asked(e.Write).record.holder == ""
+
+
+def test_the_answer_to_a_claim_given_back_hides_nothing_that_the_watch_told_since() -> None:
+    story = claiming(14)
+    story.sees(story.preferring(story.state.seen)).waits(1)
+    landed = story.landed()
+    story.sees(landed).sees(story.naming("better")).sees(story.lock("better"))
+    story.tell(e.Wrote(story.pending(e.Write), landed))
+    story.waits(1).sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(13.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended() -> None:
+    """An empty holder would say that they have."""
+    story = claiming()
+    done = story.tell(EMPTIED).asked(e.Done)
+    assert (done.released, "may still run" in done.why) == (False, True)
+    story = claiming()
+    story.renews(10.5).tell(EMPTIED)
+    assert story.asked(e.Done).released is False
+    story = claiming()
+    story.renews(10.9).waits(0.1)
+    story.tell(EMPTIED).fails(Kind.CONFLICT).reads(story.lock(ME, TERM))
+    assert story.asked(e.Write).record.holder == ""
+
+
+def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait() -> None:
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM)).wakes()
+    story.reads(story.lock(ME, TERM))
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_replaced_elector_does_not_release_its_predecessors_claim() -> None:
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM))
+    story.wakes().fails(Kind.UNREACHABLE).tell(EMPTIED)
+    assert story.reads(story.lock(ME, TERM)).asked(e.Done).released is False
+
+
+# --- patience
+
+
+def test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life() -> None:
+    story = Coordinated(live=True)
+    held = story.lock("other")
+    story.follows(held).waits(4)
+    story.sees(story.preferring(held, ME)).sees(story.naming("third")).sees(story.naming())
+    story.asked(e.Write)
+
+
+@pytest.mark.parametrize(("holder", "did"), [("other", "renew"), ("", "release")])
+def test_wait_live_gives_up_on_a_sign_of_life(holder: str, did: str) -> None:
+    story = Coordinated(live=True)
+    story.follows(story.lock("other")).waits(4).sees(story.lock(holder))
+    given_up = story.asked(e.GiveUp)
+    assert (given_up.status, did in given_up.reason) == (124, True)
+
+
+def test_a_wait_in_vain_says_who_leads_or_that_nobody_was_named() -> None:
+    story = Coordinated(wait_until=START + 20)
+    story.follows(story.lock("other")).waits(20)
+    assert "held by other" in story.asked(e.GiveUp).reason
+    story = Coordinated(wait_until=START + 20)
+    story.wakes().reads(None).waits(20)
+    given_up = story.asked(e.GiveUp)
+    assert given_up == e.GiveUp("the control plane has not named this candidate in time", 124)
+
+
+def test_ones_own_record_is_the_whole_of_what_is_renewed() -> None:
+    """Time and transitions of a term are filled in by the candidate: the control plane leaves them out."""
+    story = Coordinated()
+    naming = replace(story.naming(), record=Record(ME, 5, None, story.wall, 0))
+    story.follows(story.lock("")).sees(naming)
+    first = story.writes().asked(e.Lead)
+    assert (first.transitions, first.acquired) == (1, story.wall)
+    record = story.waits(2).asked(e.Write).record
+    assert (record.acquired, record.transitions) == (first.acquired, 1)
