@@ -47,6 +47,7 @@ class Road:
     latency: float = 0.01  # seconds, the most in one direction
     cut: bool = False
     watch_denied: bool = False
+    watch_lag: float = 0.0  # seconds that now and then a watch is behind at most, in order
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Command:
     kill_at: float
     dies_at: float = inf  # on this machine's clock; once set it is never put off
     lost: bool = False
+    yielding: bool = False
 
 
 class Machine:
@@ -168,6 +170,9 @@ class Machine:
                     self.command.stop_at, self.command.kill_at = stop_at, kill_at
             case e.Lost(_, kill_now):
                 self.lose(kill_now=kill_now)
+            case e.Yield() if self.command:
+                self.command.yielding = True
+                self.stop(self.rng.uniform(0, 3))
             case e.Done() | e.GiveUp():
                 self.crash()
 
@@ -232,7 +237,9 @@ class Machine:
             elif self.rng.random() < self.road.watch_fault:
                 self._trouble_watch(tell)
             elif not self.deaf:
-                latest[0] = max(latest[0], self.world.now + self.rng.uniform(0, self.road.latency))  # in order
+                lags = self.road.watch_lag and self.rng.random() < 0.05
+                most = self.road.watch_lag if lags else self.road.latency
+                latest[0] = max(latest[0], self.world.now + self.rng.uniform(0, most))  # in order
                 self.world.at(latest[0], partial(tell, e.Saw(seen)))
 
         if self.road.watch_denied:
@@ -316,8 +323,8 @@ class Machine:
         self.command = None
         if self.state is None:
             self._elect_later(new_term=True)
-        elif command.lost and self.rng.random() < 0.5:
-            self.tell(e.Again(self._new_term()))
+        elif (command.lost or command.yielding) and self.rng.random() < 0.5:
+            self.tell(e.Again(self._new_term(), release=not command.lost))
         else:
             self.tell(e.Emptied(release=not command.lost))
 

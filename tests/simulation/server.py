@@ -24,10 +24,20 @@ class Stored:
     incarnation: str = ""
     fault: str = ""
     label: int = 0
+    preferred: str = ""
+    untouched: bool = False
 
     def observed(self) -> Observed:
         """As a client reads it."""
-        return Observed(self.record, self.incarnation, str(self.version), self.fault, self)
+        return Observed(
+            self.record,
+            self.incarnation,
+            str(self.version),
+            self.fault,
+            self,
+            preferred=self.preferred,
+            untouched=self.untouched,
+        )
 
 
 class Server:
@@ -49,13 +59,26 @@ class Server:
             return e.Wrote(request, self._commit(Stored(self.revision, 0, request.record, request.incarnation)))
         if base is None or old is None or (base.uid, base.version) != (old.uid, old.version):
             return e.Failed(request, Failure(Kind.CONFLICT, "the object has been modified"))
-        new = replace(old, record=request.record, incarnation=request.incarnation, fault="")
+        renewal = (request.record.holder, request.incarnation) == (old.record.holder, old.incarnation)
+        new = replace(
+            old,
+            record=request.record,
+            incarnation=request.incarnation,
+            fault="",
+            preferred=old.preferred if renewal else "",
+            untouched=False,
+        )
         return e.Wrote(request, old.observed() if new == old else self._commit(new))
 
     def edit(self, **fields: object) -> None:
         """Somebody's hand on the object."""
         if self.stored:
             self._commit(replace(self.stored, **fields))  # type: ignore[arg-type]
+
+    def create(self, record: Record, *, untouched: bool) -> None:
+        """Somebody else's creation."""
+        if self.stored is None:
+            self._commit(Stored(self.revision, 0, record, untouched=untouched))
 
     def delete(self) -> None:
         """Somebody's hand again."""

@@ -25,6 +25,8 @@ class BrokenPromiseError(AssertionError):
 class World:
     """Draws everything from one seed. ``now`` is a clock that no machine can see."""
 
+    machine: type[Machine] = Machine
+
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - replayed from its seed
         self.now = 0.0
@@ -45,7 +47,7 @@ class World:
         for me in candidates:
             rate = self.rng.choice((0.95, 1.05, self.rng.uniform(0.95, 1.05)))
             name = chr(ord("a") + len(self.machines))
-            self.machines.append(Machine(self, name, me, rate))
+            self.machines.append(self.machine(self, name, me, rate))
 
     @property
     def lease(self) -> int:

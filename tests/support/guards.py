@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, elector, look, release, renew, turn
+from kleader.election import acquire, elector, look, named, release, renew, state, turn
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
 from kleader.election.turn import Turn
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from types import ModuleType
+
+    from kleader.election.record import Record
 
 
 @contextmanager
@@ -44,12 +46,17 @@ def replaced(targets: tuple[Any, ...], name: str, value: object) -> Iterator[Non
             setattr(target, name, was)
 
 
-_PAUSE = Turn.pause
+_PAUSE, _CLAIM = Turn.pause, Turn.claim
 
 
 def _forgetful(turn: Turn, failure: Failure) -> None:
     turn.s.call_at = 0
     _PAUSE(turn, failure)
+
+
+def _trusting(turn: Turn, record: Record) -> None:
+    if not turn.s.me.coordinated:
+        _CLAIM(turn, record)
 
 
 #: What is taken away → how.
@@ -143,4 +150,30 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a throttled watch is honoured whatever else fails": lambda: replaced((Turn,), "pause", _forgetful),
     "a crowd spreads": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 1000"),
     "a few do not wait for each other": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 0"),
+    "who is named waits for who led before": lambda: rewritten(named, "max(s.ready_at, ready)", "0.0"),
+    "who is named waits for all who led before": lambda: rewritten(
+        named, "max(s.held_until, turn.now.boot + longest(turn, seen))", "turn.now.boot + longest(turn, seen)"
+    ),
+    "who is named waits for who led before one that was named": lambda: rewritten(
+        named, "return duration if", "return duration if True or"
+    ),
+    "what was not told leaves something out": lambda: rewritten(named, " or not told:", ":"),
+    "a naming is known by its missing acquireTime": lambda: rewritten(state, " and not named", ""),
+    "a malformed record hides nobody": lambda: rewritten(named, "if record.holder or seen.fault:", "if record.holder:"),
+    "over a malformed record is not over an empty holder": lambda: rewritten(named, " or before.fault:", ":"),
+    "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
+    "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
+    "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
+    "a claim is not released": lambda: rewritten(release, "elif not s.led and now < s.ready_at:", "elif False:"),
+    "a claim is given back to who is preferred": lambda: replaced((named,), "unwanted", lambda _turn, _seen: False),
+    "a claim is given back when all before must have ended": lambda: rewritten(
+        acquire, "return max(s.ready_at, now.boot)", "return now.boot"
+    ),
+    "the answer to what was given back hides no news": lambda: rewritten(
+        acquire, "if not s.news:\n            _observe", "if True:\n            _observe"
+    ),
+    "a leader yields to who is preferred": lambda: rewritten(renew, "_mind_preference(turn, seen)\n\n", "pass\n\n"),
+    "a leader keeps a lock created anew for it": lambda: rewritten(renew, "elif seen.untouched and", "elif False and"),
+    "a leader keeps none but a lock created anew": lambda: rewritten(renew, "elif seen.untouched and", "elif"),
+    "a naming is no sign of life": lambda: replaced((named,), "by_control_plane", lambda *_: False),
 }

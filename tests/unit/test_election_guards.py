@@ -8,8 +8,10 @@ import pytest
 
 from tests.conftest import Trials
 from tests.simulation import test_crowd as crowd
+from tests.support.election import TERM
 from tests.support.guards import GUARDS
 from tests.unit import test_election_acquire as acquiring
+from tests.unit import test_election_coordinated as naming
 from tests.unit import test_election_gone as vanishing
 from tests.unit import test_election_release as releasing
 from tests.unit import test_election_renew as renewing
@@ -120,6 +122,46 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a few do not wait for each other": lambda: crowd.test_three_candidates_hand_over_as_fast_as_the_road_allows(
         Uncounted(), crash=False
     ),
+    "who is named waits for who led before": (
+        naming.test_a_candidate_named_over_a_holder_renews_at_once_and_leads_when_that_one_must_have_ended
+    ),
+    "who is named waits for all who led before": naming.test_of_several_before_the_last_to_end_is_waited_for,
+    "who is named waits for who led before one that was named": (
+        naming.test_one_who_was_named_and_never_wrote_hides_nobody
+    ),
+    "what was not told leaves something out": naming.test_what_was_read_leaves_out_what_was_there_between,
+    "a naming is known by its missing acquireTime": lambda: (
+        naming.test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_was_put_over(TERM)
+    ),
+    "a malformed record hides nobody": naming.test_a_malformed_record_is_no_empty_holder,
+    "over a malformed record is not over an empty holder": naming.test_a_malformed_record_is_no_empty_holder,
+    "a lock created for us is free if nobody has written it": lambda: naming.test_a_lock_created_for_us_is_waited_for(
+        ["missing"], untouched=False
+    ),
+    "a lock created for us is free if it was missing": lambda: naming.test_a_lock_created_for_us_is_waited_for(
+        [], untouched=True
+    ),
+    "a predecessor's claim waits anew": (
+        naming.test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait
+    ),
+    "a claim is not released": (naming.test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended),
+    "a claim is given back to who is preferred": naming.test_a_claim_given_back_may_be_named_again,
+    "a claim is given back when all before must have ended": (
+        naming.test_a_claim_is_given_back_to_who_is_preferred_when_all_before_must_have_ended_and_not_earlier
+    ),
+    "the answer to what was given back hides no news": (
+        naming.test_the_answer_to_a_claim_given_back_hides_nothing_that_the_watch_told_since
+    ),
+    "a leader yields to who is preferred": (
+        naming.test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dead
+    ),
+    "a leader keeps a lock created anew for it": (
+        naming.test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on
+    ),
+    "a leader keeps none but a lock created anew": lambda: naming.test_a_leader_that_is_named_anew_has_lost_at_once(
+        TERM, replaced=False
+    ),
+    "a naming is no sign of life": naming.test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life,
 }
 
 

@@ -1,0 +1,256 @@
+"""A model of the control plane's leader election controller (KEP-4355), and a world in which it names the leaders.
+
+It judges by its own wall clock, which is as wrong as anybody's, what the candidates wrote by theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
+
+from kleader.election import events as e
+from kleader.election.events import Kind
+from kleader.election.record import SECOND, Record
+from kleader.election.state import Phase
+from kleader.locks.base import Traits
+from tests.simulation.machine import WALL, Machine, Road
+from tests.simulation.schedule import MISFORTUNES, Schedule, partition
+from tests.simulation.world import BrokenPromiseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kleader.election.state import State
+    from tests.simulation.world import World
+
+PATIENCE = 5.0  # seconds: until it looks again, for an answer to a ping, of the Leases that it names in
+
+
+@dataclass
+class LeaseCandidate:
+    """As it is at the API; instants in seconds by whoever's clock wrote them."""
+
+    name: str
+    rank: int  # of its versions: the least is to lead
+    renewed: float
+    pinged: float = -inf
+
+
+class ControlPlane:
+    """reconcileElectionStep of pkg/controlplane/controller/leaderelection, with its clock and its moods."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.server = world, world.server
+        self.candidates: dict[str, LeaseCandidate] = {}
+        self.skew = world.rng.uniform(-1, 1)
+        self.busy_until = 0.0
+        self.server.listeners.append(lambda _seen: self.look())
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self.world.after(PATIENCE, self._look_again)
+        self.look()
+
+    def look(self) -> None:
+        """Something has changed: see to it soon."""
+        soon = self.world.now + self.world.rng.uniform(0, 0.05)
+        self.world.at(max(soon, self.busy_until), self._step)
+
+    @property
+    def wall(self) -> float:
+        """Its clock."""
+        return self.world.now + self.skew
+
+    def _step(self) -> None:
+        now, stored = self.wall, self.server.stored
+        if self.world.down or not self.candidates:
+            return
+        record = stored.record if stored else Record()
+        expired = record.renewed is None or (record.renewed - WALL) / SECOND + record.duration < now
+        if not expired and record.holder == self._best(list(self.candidates.values())).name:
+            return
+        if not self._all_have_answered(now):
+            return
+        if acked := [each for each in self.candidates.values() if each.renewed + PATIENCE > now]:
+            best = self._best(acked).name
+            if stored is None or not record.holder or (expired and best != record.holder):
+                self.name(best)
+            elif best not in {record.holder, stored.preferred}:
+                self.server.edit(preferred=best)
+
+    def _all_have_answered(self, now: float) -> bool:
+        """Or had their time for it."""
+        voting = True
+        for each in self.candidates.values():
+            answered, late = each.renewed >= each.pinged, each.pinged + PATIENCE < now
+            if not answered and not late:
+                voting = False
+            elif each.renewed + PATIENCE <= now and answered and late:
+                each.pinged, voting = now, False
+                self.world.log("the control plane pings", each.name)
+                for machine in self.world.machines:
+                    if isinstance(machine, NamedMachine) and machine.me.identity == each.name:
+                        machine.pinged(each)
+        return voting
+
+    @staticmethod
+    def _best(candidates: list[LeaseCandidate]) -> LeaseCandidate:
+        return min(candidates, key=lambda each: each.rank)
+
+    def name(self, holder: str) -> None:
+        """Over whatever is there: everything else in the object stays, the annotation too."""
+        self.world.log("the control plane names", holder)
+        stored, renewed = self.server.stored, WALL + round(self.wall * SECOND)
+        record = Record(holder, int(PATIENCE), None, renewed, stored.record.transitions if stored else 0)
+        if stored:
+            self.server.edit(record=record, fault="", preferred="")
+        else:
+            self.server.create(record, untouched=True)
+
+
+class NamedMachine(Machine):
+    """A machine that registers once it has read the lock, answers pings, and leaves before its last release."""
+
+    registered = False  # by its present elector
+
+    @property
+    def control_plane(self) -> ControlPlane:
+        """That of its world."""
+        assert isinstance(self.world, NamedSchedule)
+        return self.world.control_plane
+
+    @property
+    def _candidates(self) -> dict[str, LeaseCandidate]:
+        return self.control_plane.candidates
+
+    def _elect(self, state: State) -> None:
+        self.registered = False
+        super()._elect(state)
+
+    def tell(self, event: e.Event) -> None:
+        """One step, and what the lock does besides."""
+        super().tell(event)
+        read = isinstance(event, e.Got) or (isinstance(event, e.Failed) and event.failure.kind is Kind.MISSING)
+        if read and self.state and not self.registered and self.state.phase in {Phase.FOLLOWING, Phase.LEADING}:
+            self.registered = True
+            self.world.after(self.rng.uniform(0, self.road.latency), partial(self._register, self.life))
+
+    def _register(self, life: int) -> None:
+        if not self.registered or life != self.life:
+            return
+        if self.world.down or self.road.cut or self.paused:
+            self.world.after(1, partial(self._register, life))
+            return
+        rank = self.world.machines.index(self)
+        known = self._candidates.setdefault(self.me.identity, LeaseCandidate(self.me.identity, rank, self._wall))
+        known.renewed = max(self._wall, known.pinged)
+        self.control_plane.look()
+
+    def pinged(self, candidate: LeaseCandidate) -> None:
+        """Answer as soon as the road allows; by one's own clock, but never before the ping."""
+        self.world.after(self.rng.uniform(0, 2 * self.road.latency), partial(self._answer_ping, candidate, self.life))
+
+    def _answer_ping(self, candidate: LeaseCandidate, life: int) -> None:
+        if self.state is None or life != self.life:
+            return
+        if self.paused or self.road.cut or self.world.down or self.rng.random() < self.road.fault:
+            self.world.after(self.rng.uniform(1, 10), partial(self._answer_ping, candidate, life))
+        else:
+            candidate.renewed = max(self._wall, candidate.pinged)
+            self.control_plane.look()
+
+    @property
+    def _wall(self) -> float:
+        return self.world.now + self.skew
+
+    def _perform(self, action: e.Action) -> None:
+        last = isinstance(action, e.Write) and not action.record.holder and self.state
+        if (last and last.phase is Phase.RELEASING and not last.again) or isinstance(action, (e.Done, e.GiveUp)):
+            self.registered = False
+            if not self.road.cut and not self.world.down:
+                self._candidates.pop(self.me.identity, None)
+                self.control_plane.look()
+        super()._perform(action)
+
+    def _trouble_watch(self, tell: Callable[[e.Event], None]) -> None:
+        """Whatever happens to a watch, as long as it lasts it tells everything, and in order."""
+        match self.rng.choice(("deaf", "ended", "throttled")):
+            case "deaf":
+                self._deafen(tell)
+            case "ended":
+                self.world.after(0, lambda: tell(e.WatchEnded("reset")))
+                self.deaf = True
+            case "throttled":
+                busy = e.WatchEnded("busy", begun=False, retry_after=self.rng.uniform(1, 30))
+                self.world.after(0, lambda: tell(busy))
+                self.deaf = True
+
+
+class NamedSchedule(Schedule):
+    """Misfortunes of coordinated candidates, and of their control plane."""
+
+    machine = NamedMachine
+    traits = Traits(coordinated=True)
+    spare = 2  # the write that ends the wait of a claim is one more
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.control_plane = ControlPlane(self)
+
+    @property
+    def misfortunes(self) -> tuple[Callable[[Schedule, Machine], None], ...]:
+        """With those of the control plane."""
+        return (*MISFORTUNES, *(whim for whim in WHIMS for _ in range(2)))
+
+    def _road(self) -> Road:
+        return replace(super()._road(), watch_lag=self.rng.choice((0.0, 1.0, 20.0)))
+
+    def _heal(self) -> None:
+        super()._heal()
+        self.control_plane.skew = 0.0
+        for machine in self.machines:
+            machine.skew = self.rng.uniform(-1, 1)
+        if stored := self.server.stored:  # it would wait for a renewTime of tomorrow until then
+            self.server.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
+
+    def _judge(self) -> None:
+        super()._judge()
+        assert self.running
+        if self.running.me.identity != self.machines[0].me.identity:
+            raise BrokenPromiseError(f"{self.running.name} leads, though {self.machines[0].name} is the oldest")
+
+
+# --- what may befall the control plane
+
+
+def clock_off(world: Schedule, _: Machine) -> None:
+    """Its wall clock is set."""
+    assert isinstance(world, NamedSchedule)
+    world.control_plane.skew = world.rng.choice((0.0, -20.0, 20.0, world.rng.uniform(-60, 60)))
+
+
+def names_at_will(world: Schedule, _: Machine) -> None:
+    """It takes a living leader for dead, which often cannot know of it."""
+    assert isinstance(world, NamedSchedule)
+    if not world.down and world.control_plane.candidates:
+        if world.running and world.chance(0.5):
+            partition(world, world.running)
+        world.control_plane.name(world.rng.choice(list(world.control_plane.candidates)))
+
+
+def changes_its_mind(world: Schedule, _: Machine) -> None:
+    """Its candidates change their versions."""
+    assert isinstance(world, NamedSchedule)
+    if candidates := list(world.control_plane.candidates.values()):
+        world.server.edit(preferred=world.rng.choice(candidates).name)
+
+
+def is_busy(world: Schedule, _: Machine) -> None:
+    """The controller moves to another API server."""
+    assert isinstance(world, NamedSchedule)
+    world.control_plane.busy_until = world.now + world.rng.uniform(0, 20)
+
+
+WHIMS = (clock_off, names_at_will, names_at_will, changes_its_mind, is_busy)
