@@ -164,7 +164,10 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
-    "a claim is not released": lambda: rewritten(release, "elif not s.led and now < s.ready_at:", "elif False:"),
+    "a claim is not released": lambda: rewritten(
+        release, "s.seen.torn or (not s.led and now < s.ready_at)", "s.seen.torn"
+    ),
+    "a pair of which one is missing is not released": lambda: rewritten(release, "s.seen.torn or ", ""),
     "a claim is given back to who is preferred": lambda: replaced((named,), "unwanted", lambda _turn, _seen: False),
     "a claim is given back when all before must have ended": lambda: rewritten(
         acquire, "return max(s.ready_at, now.boot)", "return now.boot"

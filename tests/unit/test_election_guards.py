@@ -144,6 +144,7 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a predecessor's claim waits anew": (
         naming.test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait
     ),
+    "a pair of which one is missing is not released": releasing.test_a_pair_of_which_one_is_missing_is_not_released,
     "a claim is not released": (naming.test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended),
     "a claim is given back to who is preferred": naming.test_a_claim_given_back_may_be_named_again,
     "a claim is given back when all before must have ended": (
