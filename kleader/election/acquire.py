@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from kleader.election import events as e
 from kleader.election import look, named, release, renew
@@ -12,6 +13,9 @@ from kleader.election.record import SECOND, UNKNOWN, Record
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
 CROWD = 4  # races lost in a row that tell a crowd from a few rivals
 SPREAD = 1.0  # seconds over which a crowd spreads
@@ -20,20 +24,25 @@ _SILENT = "the API server has not answered in the time given by --wait: check th
 
 def proceed(turn: Turn) -> None:
     """Give up, read, or take: what the instant calls for."""
+    pursue(turn, _take, _why_not)
+
+
+def pursue(turn: Turn, take: Callable[[Turn], None], why_not: Callable[[Turn], str]) -> None:
+    """The same for any kind of lock: how it is taken, and why it could not be."""
     s, now = turn.s, turn.now.boot
     if isinstance(s.pending, e.Get) and now >= s.me.wait_until:
         s.pending = None
     if s.pending:
         return
-    tried = s.trouble or (s.known and (s.spent or s.turn_at > now + _spread(turn)))
+    tried = s.trouble or (s.known and (s.spent or s.turn_at > now + spread(turn)))
     if now >= s.me.wait_until or (s.me.one_try and tried):
-        _give_up(turn)
+        _give_up(turn, why_not)
     elif now < s.call_at:
         return
     elif now >= s.read_at:
         turn.send(e.Get(s.serial, s.me.request_timeout))  # 1. obtain the record
     elif now >= s.turn_at and not s.spent:
-        _take(turn)
+        take(turn)
 
 
 # --- 2. remember what was seen, and when it last changed
@@ -77,7 +86,7 @@ def _vanished(turn: Turn) -> None:
     s, now = turn.s, turn.now
     if s.known and s.seen is None and not s.spent:
         return  # as before: the wait goes on
-    s.seen, s.seen_at, s.turn_at = None, now.boot, now.boot + s.gone_wait + now.luck * _spread(turn)
+    s.seen, s.seen_at, s.turn_at = None, now.boot, now.boot + s.gone_wait + now.luck * spread(turn)
     if s.me.coordinated:
         s.turn_at = inf  # the control plane creates it
     elif s.gone_wait:
@@ -117,10 +126,10 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     if s.me.coordinated and record.holder != s.me.identity:
         return inf  # the control plane names the next
     held = named.longest(turn, seen) if record.holder or seen.torn else 0
-    return now.boot + held + now.luck * _spread(turn)
+    return now.boot + held + now.luck * spread(turn)
 
 
-def _spread(turn: Turn) -> float:
+def spread(turn: Turn) -> float:
     """Seconds over which to spread one's tries among rivals: none until races are lost in a row, as in a crowd.
 
     A race won ends it, so that among a few there is nearly always one that does not wait. In a crowd of a hundred the
@@ -218,12 +227,12 @@ def saw(turn: Turn, seen: Observed | None) -> None:
 # --- giving up
 
 
-def _give_up(turn: Turn) -> None:
+def _give_up(turn: Turn, why_not: Callable[[Turn], str]) -> None:
     s = turn.s
     if s.trouble or not s.known:
         s.verdict = e.GiveUp(s.trouble or _SILENT, FAILED)
     else:
-        s.verdict = e.GiveUp(_why_not(turn), NOT_ACQUIRED)
+        s.verdict = e.GiveUp(why_not(turn), NOT_ACQUIRED)
     release.close(turn, release=True)
 
 

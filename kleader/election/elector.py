@@ -13,6 +13,8 @@ Where this departs from client-go, on purpose:
 - An object that was seen and then vanished is not free: a lease duration is waited out before it is created anew, and
   another one after that, because a creation has no version to prove that nobody did so before.
 - A leader that sees another holder has lost at once, without grace.
+
+A lock that does not expire (:mod:`kleader.election.for_life`) has acquire and renew of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from kleader.election import acquire, look, release, renew
+from kleader.election import acquire, for_life, look, release, renew
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
 from kleader.election.state import Candidate, Phase, State, anew, resume, resume_waiting
@@ -48,25 +50,30 @@ def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action,
         case e.Got() | e.Wrote() | e.Failed():
             _answered(turn, event)
         case e.Saw(seen):
-            acquire.saw(turn, seen)
+            (for_life if turn.s.me.lasting else acquire).saw(turn, seen)
         case e.WatchEnded():
             look.watch_ended(turn, event)
         case e.Emptied(wanted):
-            release.close(turn, release=wanted)
+            release.close(turn, release=wanted or for_life.owes(turn.s))
         case e.Deserted(reason):
             if turn.s.phase is Phase.LEADING:
-                renew.lose(turn, reason, kill_now=False)
+                renew.lose(turn, reason, kill_now=turn.s.me.lasting)  # else its end comes by the deadline
         case e.Again():
             _again(turn, event)
     phase = None
-    while phase is not turn.s.phase and (part := _PARTS.get(turn.s.phase)):  # a release may end in a new candidacy
+    while phase is not turn.s.phase and (part := _part(turn.s)):  # a release may end in a new candidacy
         phase = turn.s.phase
         part.proceed(turn)
     return turn.s, tuple(turn.actions)
 
 
+def _part(s: State) -> _Part | None:
+    lasting = s.me.lasting and s.phase in {Phase.FOLLOWING, Phase.LEADING}
+    return for_life if lasting else _PARTS.get(s.phase)
+
+
 def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
-    s, part = turn.s, _PARTS.get(turn.s.phase)
+    s, part = turn.s, _part(turn.s)
     if part is None or s.pending is None or s.pending.serial != event.request.serial:
         return
     s.pending, s.trouble = None, ""
@@ -75,7 +82,7 @@ def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
             part.got(turn, seen)
         case e.Failed(e.Get(), Failure(Kind.MISSING)):
             part.got(turn, None)
-        case e.Wrote(write, seen) if _counts(write, seen):
+        case e.Wrote(write, seen) if _counts(s, write, seen):
             part.wrote(turn, write, seen)
         case e.Wrote(write):
             message = "the API server's answer does not show what was written"
@@ -84,10 +91,13 @@ def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
             _failed(turn, part, request, failure)
 
 
-def _counts(write: e.Write, seen: Observed) -> bool:
+def _counts(s: State, write: e.Write, seen: Observed) -> bool:
     """Whether an answer proves that the write happened, and that challengers' clocks moved."""
     moved = write.base is None or seen.version != write.base.version
-    shown = seen.record == write.record and seen.incarnation == write.incarnation and not seen.fault
+    if s.me.lasting:
+        shown = s.mine(seen) if write.record.holder else not seen.record.holder
+    else:
+        shown = seen.record == write.record and seen.incarnation == write.incarnation and not seen.fault
     return shown and moved and bool(seen.version)
 
 

@@ -30,6 +30,8 @@ class Observed:
     beside: Any = None  # what else the lock is kept in, as far as a change of it starts a challenger's wait anew
     preferred: str = ""  # coordinated: whom the control plane wants to lead instead
     untouched: bool = False  # coordinated: as the control plane created it, no candidate has written it since
+    ours: bool = False  # without expiry: owned by what this candidate lives in
+    dead: bool = False  # without expiry: its owner is proven to be gone
 
     def same_record(self, other: Observed) -> bool:
         """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""
@@ -37,7 +39,7 @@ class Observed:
 
     @property
     def _told(self) -> tuple[Any, ...]:
-        return self.record, self.incarnation, self.fault, self.torn, self.beside, self.preferred
+        return self.record, self.incarnation, self.fault, self.torn, self.beside, self.preferred, self.ours, self.dead
 
 
 class Kind(Enum):
@@ -101,12 +103,16 @@ class Saw:
 
 @dataclass(frozen=True, slots=True)
 class WatchEnded:
-    """The watch is over. ``denied``: it will not be allowed next time either. ``begun``: there was one at all."""
+    """The watch is over. ``denied``: it will not be allowed next time either. ``begun``: there was one at all.
+
+    ``moved``: there is something else to be watched, which is to be read first.
+    """
 
     reason: str = ""
     denied: bool = False
     begun: bool = True
     retry_after: float = 0.0  # seconds for which the server wants to be left alone
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ class Unwatch:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The lock is held. ``token`` is the version of the write that acquired it."""
+    """The lock is held. ``token`` is the version of the write that acquired it. Without expiry the instants are inf."""
 
     stop_at: float
     kill_at: float

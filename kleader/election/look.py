@@ -36,8 +36,8 @@ def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
     if not s.watching:
         return
     s.watching, s.denied = False, event.denied
-    if event.begun and now >= s.watched_at + s.me.timing.retry_period:
-        s.told, s.read_at = False, now
+    if event.moved or (event.begun and now >= s.watched_at + s.me.timing.retry_period):
+        s.told, s.read_at, s.polls = False, now, 0
         return
     if not s.told:
         turn.do(e.Report(f"{event.reason}; polling instead"))

@@ -34,6 +34,7 @@ class Candidate:
     rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
     coordinated: bool = False  # the control plane names the leader (KEP-4355)
     twofold: bool = False  # the lock is kept in two objects: a watch tells of one at a time
+    lasting: bool = False  # the lock does not expire
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class State:
     watched_at: float = 0.0  # when it began
     denied: bool = False  # it is not allowed: poll
     told: bool = False  # a person knows that it does not last
+    polls: int = 0  # in a row, of a lock that does not expire
 
     # the request under way
     pending: Get | Write | None = None
@@ -80,7 +82,7 @@ class State:
     trouble: str = ""  # why the last request failed
 
     # the term
-    t0: float = 0.0  # sent_at of the last write that counted
+    t0: float = 0.0  # sent_at of the last write that counted; inf: the term does not expire
     sent: frozenset[int] | None = frozenset()  # renewTimes written since then, its own included; None: a predecessor's
     acquired: int = 0
     transitions: int = 0
@@ -111,7 +113,7 @@ class State:
             case Phase.FOLLOWING, Get():
                 return self.me.wait_until
             case Phase.LEADING, None:
-                return min(self.stop_at, self.call_at)
+                return max(self.read_at, self.call_at) if self.me.lasting else min(self.stop_at, self.call_at)
             case Phase.LEADING, _:
                 return self.stop_at
             case Phase.RELEASING, None:
@@ -124,7 +126,8 @@ class State:
         The control plane leaves the annotation as it finds it when it names somebody, and takes the acquireTime away.
         """
         named = self.me.coordinated and seen.record.acquired is None
-        return seen.record.holder == self.me.identity and seen.incarnation == self.incarnation and not named
+        held = seen.ours if self.me.lasting else seen.record.holder == self.me.identity
+        return held and seen.incarnation == self.incarnation and not named
 
 
 def anew(s: State, incarnation: str) -> State:

@@ -11,6 +11,8 @@ from kleader.election.record import UNKNOWN, Record, fresh_time
 from kleader.election.state import Phase, State, anew
 from kleader.election.timing import JITTER
 
+_MOST_POLLS, _LITTLE_JITTER = 5, 0.2  # operator-lib's: the fifth pause and all later ones take 16 s
+
 
 @dataclass(slots=True)
 class Turn:
@@ -65,8 +67,17 @@ class Turn:
         self.s.call_at = max(self.s.call_at, self.now.boot + seconds * (1 + self.now.luck / 10))
 
     def poll_period(self) -> float:
-        """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself."""
-        return self.s.me.timing.retry_period * (1 + self.now.luck * JITTER)
+        """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself.
+
+        Without expiry operator-lib's: 1 s doubling to 16 s, lengthened by up to a fifth; the retry period for a leader.
+        """
+        s = self.s
+        if not s.me.lasting:
+            return s.me.timing.retry_period * (1 + self.now.luck * JITTER)
+        if s.phase is Phase.LEADING:
+            return s.me.timing.retry_period
+        s.polls = min(s.polls + 1, _MOST_POLLS)
+        return 2.0 ** (s.polls - 1) * (1 + self.now.luck * _LITTLE_JITTER)
 
     def claim(self, record: Record) -> None:
         """A lock that was found to be one's own may be a claim only, for a while, before a fresh write makes it a term.
@@ -77,7 +88,7 @@ class Turn:
         """
         s = self.s
         inherited = s.me.coordinated and not s.known
-        wait = s.gone_wait if inherited or not record.transitions else 0.0
+        wait = s.gone_wait if not s.me.lasting and (inherited or not record.transitions) else 0.0
         if wait:
             self.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}"))
             s.ready_at = max(s.ready_at, self.now.boot + wait)

@@ -39,6 +39,7 @@ class Traits(NamedTuple):
     rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
     coordinated: bool = False  # the control plane names the leader
     twofold: bool = False  # it is kept in two objects: a watch tells of one at a time
+    lasting: bool = False  # it does not expire
 
 
 class Lock(Protocol):

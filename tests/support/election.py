@@ -111,7 +111,8 @@ class Story:
     def landed(self) -> Observed:
         """What the Write under way makes of the lock."""
         write = self.pending(e.Write)
-        return Observed(write.record, write.incarnation, self.version())
+        ours = self.state.me.lasting and bool(write.record.holder)
+        return Observed(write.record, write.incarnation, self.version(), ours=ours)
 
     def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Self:
         """The request under way fails, ``after`` seconds."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, elector, look, named, release, renew, state, turn
+from kleader.election import acquire, elector, for_life, look, named, release, renew, state, turn
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
 from kleader.election.turn import Turn
@@ -144,7 +144,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a short-lived watch means polling": lambda: rewritten(
         look, " and now >= s.watched_at + s.me.timing.retry_period", ""
     ),
-    "a watch that could not begin means polling": lambda: rewritten(look, "if event.begun and ", "if "),
+    "a watch that could not begin means polling": lambda: rewritten(look, "(event.begun and ", "("),
     "a watch's trouble is told once": lambda: rewritten(look, "if not s.told:", "if True:"),
     "a throttled watch is honoured": lambda: rewritten(look, "if event.retry_after:", "if False:"),
     "a throttled watch is honoured whatever else fails": lambda: replaced((Turn,), "pause", _forgetful),
@@ -179,4 +179,37 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a leader keeps a lock created anew for it": lambda: rewritten(renew, "elif seen.untouched and", "elif False and"),
     "a leader keeps none but a lock created anew": lambda: rewritten(renew, "elif seen.untouched and", "elif"),
     "a naming is no sign of life": lambda: replaced((named,), "by_control_plane", lambda *_: False),
+    "for life: the lock is its owner's": lambda: rewritten(
+        for_life, "if seen.ours or seen.dead or not", "if True or not"
+    ),
+    "for life: what nobody understands is held": lambda: rewritten(
+        for_life, "    if seen.fault:\n        turn.do", "    if False:\n        turn.do"
+    ),
+    "for life: a lock that is gone is lost": lambda: rewritten(
+        for_life,
+        "    if seen is None:\n        renew.lose",
+        "    if seen is None:\n        s.seen = None\n    elif False:\n        renew.lose",
+    ),
+    "for life: another incarnation's lock is lost": lambda: rewritten(
+        for_life, "elif not s.mine(seen):", "elif False:"
+    ),
+    "for life: who has no owner has lost": lambda: rewritten(for_life, "elif seen.dead:", "elif False:"),
+    "for life: no grace": lambda: rewritten(
+        for_life, '{_whose(seen)}", kill_now=True)', '{_whose(seen)}", kill_now=False)'
+    ),
+    "for life: a watch begins no term": lambda: rewritten(
+        for_life,
+        "        s.read_at = now.boot\n        return inf",
+        "        _lead(turn, seen)\n        return inf",
+    ),
+    "for life: an overtaken answer begins no term": lambda: rewritten(
+        for_life, "if s.news and not (s.seen and s.mine(s.seen)):", "if False:"
+    ),
+    "for life: what cannot be seen is not lost": lambda: rewritten(
+        for_life, "elif failure.kind is Kind.HOPELESS:", "elif failure.kind is not Kind.CONFLICT:"
+    ),
+    "for life: a supervisor that sleeps is killed": lambda: rewritten(
+        elector, "kill_now=turn.s.me.lasting)", "kill_now=False)"
+    ),
+    "for life: what never led is given up": lambda: replaced((for_life,), "owes", lambda _state: False),
 }

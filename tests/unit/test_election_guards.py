@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kleader.election.events import Kind
 from tests.conftest import Trials
 from tests.simulation import test_crowd as crowd
 from tests.support.election import TERM
@@ -16,6 +17,7 @@ from tests.unit import test_election_gone as vanishing
 from tests.unit import test_election_release as releasing
 from tests.unit import test_election_renew as renewing
 from tests.unit import test_election_watch as watching
+from tests.unit import test_for_life as lasting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,7 +165,32 @@ HELD_BY: dict[str, Callable[[], None]] = {
         TERM, replaced=False
     ),
     "a naming is no sign of life": naming.test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life,
+    "for life: the lock is its owner's": lasting.test_whoever_has_it_keeps_it_however_long_nothing_is_heard,
+    "for life: what nobody understands is held": lambda: lasting.test_what_cannot_be_understood_is_held_and_told_once(
+        dead=True
+    ),
+    "for life: a lock that is gone is lost": lambda: _sight("gone"),
+    "for life: another incarnation's lock is lost": lambda: _sight("another incarnation's"),
+    "for life: who has no owner has lost": lambda: _sight("one's own, who is gone"),
+    "for life: no grace": lambda: _sight("another's"),
+    "for life: a watch begins no term": lasting.test_a_watch_event_alone_begins_no_term,
+    "for life: an overtaken answer begins no term": (
+        lasting.test_an_answer_that_the_watch_has_overtaken_is_looked_into_first
+    ),
+    "for life: what cannot be seen is not lost": lambda: (
+        lasting.test_a_leader_goes_on_while_it_cannot_look_and_tries_once_in_a_retry_period(Kind.DENIED)
+    ),
+    "for life: a supervisor that sleeps is killed": (
+        lasting.test_a_supervisor_that_does_not_answer_loses_the_term_without_grace
+    ),
+    "for life: what never led is given up": (
+        lasting.test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_asked
+    ),
 }
+
+
+def _sight(which: str) -> None:
+    lasting.test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace(which)
 
 
 def test_every_guard_is_in_the_list() -> None:

@@ -1,0 +1,349 @@
+"""A lock without expiry: whose it is, when it may be taken, and what a leader does who sees no more of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import inf
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind, Observed
+from kleader.election.record import Record
+from kleader.election.state import Phase, resume, resume_waiting
+from tests.support.election import ME, START, TERM, Story, candidate
+
+
+def story(**fields: object) -> Story:
+    return Story(None, lasting=True, **fields)
+
+
+def owned(tale: Story, holder: str = "other", incarnation: str = "term-9", **fields: object) -> Observed:
+    """The lock, owned by the Pod `holder`; by this candidate's own if that is `me`."""
+    return Observed(Record(holder), incarnation, tale.version(), ours=holder == ME, **fields)  # type: ignore[arg-type]
+
+
+# --- taking it
+
+
+def test_a_lock_that_nobody_has_is_created_and_leads_to_a_term_without_deadlines() -> None:
+    tale = story().wakes().reads(None)
+    write = tale.asked(e.Write)
+    assert (write.base, write.record.holder, write.incarnation) == (None, ME, TERM)
+    landed = tale.landed()
+    tale.tell(e.Wrote(write, landed))
+    lead = tale.asked(e.Lead)
+    assert (lead.stop_at, lead.kill_at, lead.token) == (inf, inf, landed.version)
+    assert tale.asked(e.Observe).leader == ME
+
+
+def test_a_leader_looks_on_and_writes_nothing() -> None:
+    tale = story().leads()
+    assert tale.asked(e.Watch).seen is tale.state.seen
+    asked = tale.waits(3600).requests
+    assert not [each for each in asked if isinstance(each, e.Write)]
+    assert tale.state.phase is Phase.LEADING
+
+
+def test_whoever_has_it_keeps_it_however_long_nothing_is_heard() -> None:
+    tale = story().follows(owned(story()))
+    assert tale.asked(e.Observe).leader == "other"
+    asked = tale.waits(7 * 86400).requests
+    assert not [each for each in asked if isinstance(each, e.Write)]
+
+
+def test_a_dead_owner_s_lock_is_taken_over_as_it_was_seen() -> None:
+    tale = story()
+    tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
+    assert tale.asked(e.Write).base is dead
+    tale.writes().asked(e.Lead)
+
+
+def test_a_lock_that_its_owner_gave_up_is_taken_at_once() -> None:
+    tale = story()
+    tale.follows(owned(tale)).sees(free := Observed(Record(), "", tale.version()))
+    assert tale.asked(e.Write).base is free
+
+
+def test_a_lock_that_is_gone_for_certain_is_created_at_once() -> None:
+    """That its owner is gone too is the lock's to find out: it tells of nothing only then."""
+    tale = story()
+    tale.follows(owned(tale)).sees(None)
+    assert tale.asked(e.Write).base is None
+    tale.writes().asked(e.Lead)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_what_cannot_be_understood_is_held_and_told_once(dead: bool) -> None:  # noqa: FBT001
+    tale = story()
+    odd = owned(tale, "", "", fault="it has 2 owners", dead=dead)
+    tale.wakes().reads(odd)
+    assert tale.asked(e.Report).message == "the lock counts as held: it has 2 owners"
+    tale.sees(tale.relabelled(odd)).idles(60)
+    assert not tale.all(e.Report)
+
+
+def test_the_lock_of_an_earlier_process_of_one_s_own_pod_is_taken_over_at_once() -> None:
+    tale = story().wakes()
+    tale.reads(owned(tale, ME, "term-0"))
+    assert "taking it over" in tale.asked(e.Report).message
+    tale.writes().asked(e.Lead)
+
+
+def test_a_candidate_whose_own_pod_is_gone_gives_up() -> None:
+    tale = story().wakes()
+    assert tale.reads(owned(tale, ME, "term-0", dead=True)).asked(e.GiveUp).status == 125
+    assert not tale.requests
+    tale = story().wakes()
+    assert tale.fails(Kind.HOPELESS).asked(e.GiveUp).status == 125
+
+
+def test_the_race_for_a_free_lock_is_lost_by_a_conflict_and_followed_by_a_look() -> None:
+    tale = story().wakes().reads(None).fails(Kind.CONFLICT)
+    tale.reads(owned(tale))
+    tale.asked(e.Watch)
+    tale.idles(60)
+
+
+# --- answers that never came
+
+
+def test_an_acquiring_write_whose_answer_was_lost_begins_a_term_once_a_read_shows_it() -> None:
+    tale = story().wakes().reads(None)
+    landed = tale.landed()
+    tale.fails(Kind.UNREACHABLE)
+    assert not tale.all(e.Lead)
+    assert tale.reads(landed).asked(e.Lead).token == landed.version
+
+
+def test_a_watch_event_alone_begins_no_term() -> None:
+    """A duplicate of an earlier write may have made it; a read shows how it is now."""
+    tale = story()
+    tale.follows(owned(tale)).sees(owned(tale, ME, TERM))
+    assert not tale.all(e.Lead)
+    tale.reads(owned(tale, ME, TERM)).asked(e.Lead)
+
+
+def test_an_answer_that_the_watch_has_overtaken_is_looked_into_first() -> None:
+    tale = story()
+    tale.follows(owned(tale)).sees(None)
+    landed = tale.landed()
+    write = tale.pending(e.Write)
+    tale.sees(owned(tale, "third")).tell(e.Wrote(write, landed))
+    assert not tale.all(e.Lead)
+    tale.reads(owned(tale, "third")).idles(60)
+    assert tale.state.phase is Phase.FOLLOWING
+
+
+@pytest.mark.parametrize("lie", ["no-op", "another's"])
+def test_an_answer_that_does_not_show_the_write_begins_no_term(lie: str) -> None:
+    tale = story()
+    tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
+    write, landed = tale.pending(e.Write), tale.landed()
+    answer = replace(landed, version=dead.version) if lie == "no-op" else replace(landed, ours=False)
+    tale.tell(e.Wrote(write, answer))
+    assert not tale.all(e.Lead)
+    tale.pending(e.Get)
+
+
+# --- losing it
+
+
+def sights(tale: Story) -> dict[str, Observed | None]:
+    """What a leader may see that ends its term."""
+    return {
+        "gone": None,
+        "another's": owned(tale, "other"),
+        "another incarnation's": owned(tale, ME, "term-2"),
+        "nobody's": Observed(Record(), "", tale.version()),
+        "nobody can tell whose": owned(tale, "", "", fault="it has 2 owners"),
+        "one's own, who is gone": owned(tale, ME, TERM, dead=True),
+    }
+
+
+@pytest.mark.parametrize("sight", sights(story()))
+def test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace(sight: str) -> None:
+    tale = story().leads()
+    tale.sees(sights(tale)[sight])
+    assert tale.asked(e.Lost).kill_now
+    assert tale.state.phase is Phase.LOST
+    assert tale.waits(60).actions == []
+
+
+@pytest.mark.parametrize("sight", sights(story()))
+def test_a_read_ends_a_term_as_a_watch_event_does(sight: str) -> None:
+    tale = story().leads().tell(e.WatchEnded("reset", begun=False)).waits(2)
+    if (seen := sights(tale)[sight]) is None:
+        tale.fails(Kind.MISSING)
+    else:
+        tale.reads(seen)
+    assert tale.asked(e.Lost).kill_now
+
+
+def test_a_leader_that_is_told_that_its_pod_is_gone_has_lost() -> None:
+    tale = story().leads().tell(e.WatchEnded("reset", begun=False)).waits(2).fails(Kind.HOPELESS)
+    assert tale.asked(e.Lost).kill_now
+
+
+def test_what_cannot_be_known_of_one_s_own_pod_ends_no_term_and_is_told_once() -> None:
+    tale = story().leads()
+    unsure = owned(tale, ME, TERM, fault="the Pod me may not be read")
+    assert tale.sees(unsure).asked(e.Report).message == unsure.fault
+    assert tale.sees(tale.relabelled(unsure)).actions == []
+    assert tale.state.phase is Phase.LEADING
+
+
+@pytest.mark.parametrize("kind", [Kind.UNREACHABLE, Kind.DENIED, Kind.THROTTLED, Kind.REFUSED])
+def test_a_leader_goes_on_while_it_cannot_look_and_tries_once_in_a_retry_period(kind: Kind) -> None:
+    tale = story().leads().waits(10).tell(e.WatchEnded("reset"))
+    times = []
+    while tale.now < START + 3600:
+        if isinstance(tale.state.pending, e.Get):
+            times.append(tale.now)
+            tale.fails(kind, retry_after=30)
+            assert not tale.all(e.Lost)
+        else:
+            tale.waits(tale.state.wake_at - tale.now)
+    assert tale.state.phase is Phase.LEADING
+    assert min(later - earlier for earlier, later in pairwise(times[1:])) >= 1.8
+    tale.waits(2).reads(tale.state.seen).asked(e.Watch)
+
+
+def test_a_leader_that_may_not_watch_reads_once_in_a_retry_period() -> None:
+    tale = story().leads().tell(e.WatchEnded("forbidden", denied=True, begun=False))
+    assert "polling instead" in tale.asked(e.Report).message
+    for _ in range(20):
+        tale.idles(1.9)
+        tale.waits(0.1).asked(e.Get)
+        tale.reads(tale.state.seen)
+        assert not tale.all(e.Watch)
+
+
+def test_a_supervisor_that_does_not_answer_loses_the_term_without_grace() -> None:
+    """There is no deadline at which it would be killed otherwise."""
+    assert story().leads().tell(e.Deserted("silent")).asked(e.Lost).kill_now
+
+
+# --- an elector that replaces another
+
+
+def test_a_replaced_elector_reads_first_and_goes_on_without_a_write() -> None:
+    tale = Story(resume(candidate(lasting=True), TERM, inf, acquired=5, transitions=0))
+    tale.wakes().reads(owned(tale, ME, TERM))
+    tale.asked(e.Watch)
+    assert not tale.all(e.Lead)
+    tale.idles(200)
+    assert tale.state.phase is Phase.LEADING
+
+
+def test_a_replaced_elector_that_cannot_read_goes_on() -> None:
+    tale = Story(resume(candidate(lasting=True), TERM, inf, acquired=5, transitions=0)).wakes()
+    tale.fails(Kind.UNREACHABLE).fails(Kind.UNREACHABLE).waits(600)
+    assert tale.state.phase is Phase.LEADING
+
+
+def test_a_replaced_elector_of_a_candidate_finds_what_its_predecessor_acquired() -> None:
+    tale = Story(resume_waiting(candidate(lasting=True), TERM)).wakes()
+    tale.reads(owned(tale, ME, TERM)).asked(e.Lead)
+
+
+# --- polling
+
+
+def test_where_a_candidate_may_not_watch_it_polls_after_1_2_4_8_and_then_16_seconds() -> None:
+    tale = story()
+    tale.follows(owned(tale)).tell(e.WatchEnded("forbidden", denied=True, begun=False))
+    for pause in (1, 2, 4, 8, 16, 16, 16):
+        tale.idles(pause - 0.1)
+        tale.waits(0.1).asked(e.Get)
+        tale.reads(tale.state.seen)
+
+
+def test_the_pauses_are_spread_by_up_to_a_fifth() -> None:
+    tale = story()
+    tale.follows(owned(tale))
+    tale.luck = 0.99
+    tale.tell(e.WatchEnded("forbidden", denied=True, begun=False)).idles(1.15)
+    tale.waits(0.05).asked(e.Get)
+
+
+def test_a_watch_that_has_something_else_to_watch_is_followed_by_a_look_at_once_and_in_silence() -> None:
+    tale = story()
+    tale.follows(owned(tale)).tell(e.WatchEnded("another owner", moved=True))
+    tale.asked(e.Get)
+    assert not tale.all(e.Report)
+
+
+# --- giving up
+
+
+def test_one_try_and_no_more_is_what_no_wait_means() -> None:
+    tale = story(one_try=True).wakes()
+    give_up = tale.reads(owned(tale)).asked(e.GiveUp)
+    assert give_up.status == 124
+    assert give_up.reason == "held by other, watched unchanged for 0s; it has the lock until it is gone"
+
+
+def test_wait_ends_with_who_has_it() -> None:
+    tale = story(wait_until=START + 30)
+    tale.follows(owned(tale))
+    assert "held by other, watched unchanged for 30s" in tale.waits(30).asked(e.GiveUp).reason
+
+
+def test_live_gives_up_on_an_owner_that_is_there_and_takes_what_is_not() -> None:
+    tale = story(live=True).wakes()
+    assert tale.reads(owned(tale)).asked(e.GiveUp) == e.GiveUp("held by other, which is there", 124)
+    tale = story(live=True).wakes()
+    tale.reads(owned(tale, dead=True)).writes().asked(e.Lead)
+
+
+def test_live_waits_where_nobody_can_tell() -> None:
+    tale = story(live=True).wakes()
+    tale.reads(owned(tale, "", "", fault="it has 2 owners")).idles(60)
+    tale.sees(None).writes().asked(e.Lead)
+
+
+# --- releasing
+
+
+def test_nothing_is_released_unless_asked_for() -> None:
+    tale = story().leads().tell(e.Emptied(release=False))
+    assert tale.asked(e.Done) == e.Done(released=False, why="asked not to")
+    assert not tale.requests
+
+
+def test_a_release_empties_exactly_what_was_seen() -> None:
+    tale = story().leads()
+    seen = tale.state.seen
+    write = tale.tell(e.Emptied(release=True)).asked(e.Write)
+    assert (write.base, write.record.holder, write.incarnation) == (seen, "", "")
+    assert tale.writes().asked(e.Done).released
+
+
+def test_a_release_whose_answer_was_lost_is_looked_for() -> None:
+    tale = story().leads().tell(e.Emptied(release=True)).fails(Kind.UNREACHABLE)
+    assert tale.fails(Kind.MISSING).asked(e.Done).released
+
+
+def test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_asked() -> None:
+    """It would last: nobody else could lead until this Pod is gone."""
+    tale = story().wakes().reads(None)
+    landed = tale.landed()
+    tale.fails(Kind.UNREACHABLE).tell(e.Emptied(release=False))
+    tale.reads(landed) if isinstance(tale.state.pending, e.Get) else None
+    assert tale.asked(e.Write).record.holder == ""
+    assert tale.writes().asked(e.Done).released
+
+
+def test_what_was_lost_is_not_released() -> None:
+    tale = story().leads()
+    tale.sees(None).tell(e.Emptied(release=True))
+    assert not tale.requests
+
+
+def test_after_a_loss_a_new_candidacy_takes_what_is_free() -> None:
+    tale = story().leads()
+    tale.sees(None).tell(e.Again("term-2")).reads(None)
+    assert tale.asked(e.Write).incarnation == "term-2"
+    tale.writes().asked(e.Lead)
