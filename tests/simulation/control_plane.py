@@ -14,15 +14,17 @@ from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase
-from kleader.locks.base import Traits
-from tests.simulation.machine import WALL, Machine, Road
+from tests.simulation.host import WALL, Road
+from tests.simulation.machine import Machine
 from tests.simulation.schedule import MISFORTUNES, Schedule, partition
 from tests.simulation.world import BrokenPromiseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kleader.election.state import State
+    from kleader.election.state import Candidate, State
+    from tests.simulation.host import Host, Watch
+    from tests.simulation.server import Kept
     from tests.simulation.world import World
 
 PATIENCE = 5.0  # seconds: until it looks again, for an answer to a ping, of the Leases that it names in
@@ -42,11 +44,11 @@ class ControlPlane:
     """reconcileElectionStep of pkg/controlplane/controller/leaderelection, with its clock and its moods."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.server = world, world.server
+        self.world, self.lease = world, world.server.lease
         self.candidates: dict[str, LeaseCandidate] = {}
         self.skew = world.rng.uniform(-1, 1)
         self.busy_until = 0.0
-        self.server.listeners.append(lambda _seen: self.look())
+        self.lease.listeners.append(lambda _seen: self.look())
         self._look_again()
 
     def _look_again(self) -> None:
@@ -64,8 +66,8 @@ class ControlPlane:
         return self.world.now + self.skew
 
     def _step(self) -> None:
-        now, stored = self.wall, self.server.stored
-        if self.world.down or not self.candidates:
+        now, stored = self.wall, self.lease.stored
+        if self.world.server.down or not self.candidates:
             return
         record = stored.record if stored else Record()
         expired = record.renewed is None or (record.renewed - WALL) / SECOND + record.duration < now
@@ -78,7 +80,7 @@ class ControlPlane:
             if stored is None or not record.holder or (expired and best != record.holder):
                 self.name(best)
             elif best not in {record.holder, stored.preferred}:
-                self.server.edit(preferred=best)
+                self.lease.edit(preferred=best)
 
     def _all_have_answered(self, now: float) -> bool:
         """Or had their time for it."""
@@ -90,7 +92,7 @@ class ControlPlane:
             elif each.renewed + PATIENCE <= now and answered and late:
                 each.pinged, voting = now, False
                 self.world.log("the control plane pings", each.name)
-                for machine in self.world.machines:
+                for machine in self.world.hosts:
                     if isinstance(machine, NamedMachine) and machine.me.identity == each.name:
                         machine.pinged(each)
         return voting
@@ -102,18 +104,22 @@ class ControlPlane:
     def name(self, holder: str) -> None:
         """Over whatever is there: everything else in the object stays, the annotation too."""
         self.world.log("the control plane names", holder)
-        stored, renewed = self.server.stored, WALL + round(self.wall * SECOND)
+        stored, renewed = self.lease.stored, WALL + round(self.wall * SECOND)
         record = Record(holder, int(PATIENCE), None, renewed, stored.record.transitions if stored else 0)
         if stored:
-            self.server.edit(record=record, fault="", preferred="")
+            self.lease.edit(record=record, fault="", preferred="")
         else:
-            self.server.create(record, untouched=True)
+            self.lease.create(record, untouched=True)
 
 
 class NamedMachine(Machine):
     """A machine that registers once it has read the lock, answers pings, and leaves before its last release."""
 
     registered = False  # by its present elector
+
+    def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
+        super().__init__(world, name, me, kept)
+        self.me = replace(self.me, coordinated=True)
 
     @property
     def control_plane(self) -> ControlPlane:
@@ -140,10 +146,10 @@ class NamedMachine(Machine):
     def _register(self, life: int) -> None:
         if not self.registered or life != self.life:
             return
-        if self.world.down or self.road.cut or self.paused:
+        if self._cut_off or self.paused:
             self.world.after(1, partial(self._register, life))
             return
-        rank = self.world.machines.index(self)
+        rank = self.world.hosts.index(self)
         known = self._candidates.setdefault(self.me.identity, LeaseCandidate(self.me.identity, rank, self._wall))
         known.renewed = max(self._wall, known.pinged)
         self.control_plane.look()
@@ -155,11 +161,15 @@ class NamedMachine(Machine):
     def _answer_ping(self, candidate: LeaseCandidate, life: int) -> None:
         if self.state is None or life != self.life:
             return
-        if self.paused or self.road.cut or self.world.down or self.rng.random() < self.road.fault:
+        if self.paused or self._cut_off or self.rng.random() < self.road.fault:
             self.world.after(self.rng.uniform(1, 10), partial(self._answer_ping, candidate, life))
         else:
             candidate.renewed = max(self._wall, candidate.pinged)
             self.control_plane.look()
+
+    @property
+    def _cut_off(self) -> bool:
+        return self.road.cut or self.world.server.down
 
     @property
     def _wall(self) -> float:
@@ -169,38 +179,37 @@ class NamedMachine(Machine):
         last = isinstance(action, e.Write) and not action.record.holder and self.state
         if (last and last.phase is Phase.RELEASING and not last.again) or isinstance(action, (e.Done, e.GiveUp)):
             self.registered = False
-            if not self.road.cut and not self.world.down:
+            if not self._cut_off:
                 self._candidates.pop(self.me.identity, None)
                 self.control_plane.look()
         super()._perform(action)
 
-    def _trouble_watch(self, tell: Callable[[e.Event], None]) -> None:
+    def _trouble_watch(self, _kept: Kept, watch: Watch, tell: Callable[[e.Event], None]) -> None:
         """Whatever happens to a watch, as long as it lasts it tells everything, and in order."""
         match self.rng.choice(("deaf", "ended", "throttled")):
             case "deaf":
-                self._deafen(tell)
+                self._deafen(watch, tell)
             case "ended":
                 self.world.after(0, lambda: tell(e.WatchEnded("reset")))
-                self.deaf = True
+                watch.deaf = True
             case "throttled":
                 busy = e.WatchEnded("busy", begun=False, retry_after=self.rng.uniform(1, 30))
                 self.world.after(0, lambda: tell(busy))
-                self.deaf = True
+                watch.deaf = True
 
 
 class NamedSchedule(Schedule):
     """Misfortunes of coordinated candidates, and of their control plane."""
 
     machine = NamedMachine
-    traits = Traits(coordinated=True)
     spare = 2  # the write that ends the wait of a claim is one more
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+        super().__init__(seed, "lease")
         self.control_plane = ControlPlane(self)
 
     @property
-    def misfortunes(self) -> tuple[Callable[[Schedule, Machine], None], ...]:
+    def possible(self) -> tuple[Callable[[Schedule, Host], None], ...]:
         """With those of the control plane."""
         return (*MISFORTUNES, *(whim for whim in WHIMS for _ in range(2)))
 
@@ -210,44 +219,44 @@ class NamedSchedule(Schedule):
     def _heal(self) -> None:
         super()._heal()
         self.control_plane.skew = 0.0
-        for machine in self.machines:
+        for machine in self.hosts:
             machine.skew = self.rng.uniform(-1, 1)
-        if stored := self.server.stored:  # it would wait for a renewTime of tomorrow until then
-            self.server.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
+        if stored := self.server.lease.stored:  # it would wait for a renewTime of tomorrow until then
+            self.server.lease.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
 
     def _judge(self) -> None:
         super()._judge()
         assert self.running
-        if self.running.me.identity != self.machines[0].me.identity:
-            raise BrokenPromiseError(f"{self.running.name} leads, though {self.machines[0].name} is the oldest")
+        if self.running.me.identity != self.hosts[0].me.identity:
+            raise BrokenPromiseError(f"{self.running.name} leads, though {self.hosts[0].name} is the oldest")
 
 
 # --- what may befall the control plane
 
 
-def clock_off(world: Schedule, _: Machine) -> None:
+def clock_off(world: Schedule, _: Host) -> None:
     """Its wall clock is set."""
     assert isinstance(world, NamedSchedule)
     world.control_plane.skew = world.rng.choice((0.0, -20.0, 20.0, world.rng.uniform(-60, 60)))
 
 
-def names_at_will(world: Schedule, _: Machine) -> None:
+def names_at_will(world: Schedule, _: Host) -> None:
     """It takes a living leader for dead, which often cannot know of it."""
     assert isinstance(world, NamedSchedule)
-    if not world.down and world.control_plane.candidates:
+    if not world.server.down and world.control_plane.candidates:
         if world.running and world.chance(0.5):
             partition(world, world.running)
         world.control_plane.name(world.rng.choice(list(world.control_plane.candidates)))
 
 
-def changes_its_mind(world: Schedule, _: Machine) -> None:
+def changes_its_mind(world: Schedule, _: Host) -> None:
     """Its candidates change their versions."""
     assert isinstance(world, NamedSchedule)
     if candidates := list(world.control_plane.candidates.values()):
-        world.server.edit(preferred=world.rng.choice(candidates).name)
+        world.server.lease.edit(preferred=world.rng.choice(candidates).name)
 
 
-def is_busy(world: Schedule, _: Machine) -> None:
+def is_busy(world: Schedule, _: Host) -> None:
     """The controller moves to another API server."""
     assert isinstance(world, NamedSchedule)
     world.control_plane.busy_until = world.now + world.rng.uniform(0, 20)

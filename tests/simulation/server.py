@@ -1,17 +1,22 @@
-"""A model of the API server: one Lease, its uid and resourceVersion, conflicts, no-op updates, a watch's history."""
+"""A model of the API server: objects that keep a lock, their uid and resourceVersion, conflicts, a watch's history."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import count
+from math import inf
 from typing import TYPE_CHECKING
 
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
+from kleader.locks.annotation import AnnotationLock
+from kleader.locks.lease import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kleader.election.record import Record
+    from kleader.locks.base import Traits
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,14 @@ class Stored:
         )
 
 
-class Server:
-    """Keeps at most one object. ``listeners`` hear of every change, None for a deletion."""
+class Kept:
+    """One object, or none. ``listeners`` hear of every change, None for a deletion."""
 
-    def __init__(self) -> None:
-        self.revision = 100
+    def __init__(self, name: str, traits: Traits, revisions: Iterator[int]) -> None:
+        self.name, self.traits = name, traits
+        self._revisions = revisions
         self.stored: Stored | None = None
+        self.deleted_at = -inf
         self.history: list[tuple[int, Observed | None]] = []
         self.listeners: list[Callable[[Observed | None], None]] = []
 
@@ -55,18 +62,15 @@ class Server:
         if isinstance(request, e.Get):
             return e.Got(request, old.observed() if old else None)
         base: Stored | None = request.base.base if request.base else None
+        record = self._as_kept(request.record)
         if base is None and old is None:
-            return e.Wrote(request, self._commit(Stored(self.revision, 0, request.record, request.incarnation)))
+            return e.Wrote(request, self._commit(Stored(next(self._revisions), 0, record, request.incarnation)))
         if base is None or old is None or (base.uid, base.version) != (old.uid, old.version):
             return e.Failed(request, Failure(Kind.CONFLICT, "the object has been modified"))
-        renewal = (request.record.holder, request.incarnation) == (old.record.holder, old.incarnation)
+        renewal = (record.holder, request.incarnation) == (old.record.holder, old.incarnation)
+        preferred = old.preferred if renewal else ""
         new = replace(
-            old,
-            record=request.record,
-            incarnation=request.incarnation,
-            fault="",
-            preferred=old.preferred if renewal else "",
-            untouched=False,
+            old, record=record, incarnation=request.incarnation, fault="", preferred=preferred, untouched=False
         )
         return e.Wrote(request, old.observed() if new == old else self._commit(new))
 
@@ -78,13 +82,12 @@ class Server:
     def create(self, record: Record, *, untouched: bool) -> None:
         """Somebody else's creation."""
         if self.stored is None:
-            self._commit(Stored(self.revision, 0, record, untouched=untouched))
+            self._commit(Stored(next(self._revisions), 0, record, untouched=untouched))
 
-    def delete(self) -> None:
+    def delete(self, now: float) -> None:
         """Somebody's hand again."""
-        self.revision += 1
-        self.stored = None
-        self._tell(None)
+        self.stored, self.deleted_at = None, now
+        self._tell(next(self._revisions), None)
 
     def since(self, version: str) -> list[Observed | None]:
         """What a watch from this version begins with; without one: the object as it is."""
@@ -92,14 +95,30 @@ class Server:
             return [self.stored.observed()] if self.stored else []
         return [seen for revision, seen in self.history if revision > int(version)]
 
+    def _as_kept(self, record: Record) -> Record:
+        tick = self.traits.tick
+        acquired, renewed = (
+            time if time is None else time // tick * tick for time in (record.acquired, record.renewed)
+        )
+        return replace(record, acquired=acquired, renewed=renewed)
+
     def _commit(self, stored: Stored) -> Observed:
-        self.revision += 1
-        self.stored = replace(stored, version=self.revision)
+        self.stored = replace(stored, version=next(self._revisions))
         seen = self.stored.observed()
-        self._tell(seen)
+        self._tell(self.stored.version, seen)
         return seen
 
-    def _tell(self, seen: Observed | None) -> None:
-        self.history.append((self.revision, seen))
+    def _tell(self, revision: int, seen: Observed | None) -> None:
+        self.history.append((revision, seen))
         for listener in list(self.listeners):
             listener(seen)
+
+
+class Server:
+    """Keeps an annotated object and a Lease of one name; ``down``: it answers nothing."""
+
+    def __init__(self) -> None:
+        revisions = count(101)
+        self.annotated = Kept("annotated", AnnotationLock.traits, revisions)
+        self.lease = Kept("lease", Lease.traits, revisions)
+        self.down = False

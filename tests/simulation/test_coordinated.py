@@ -16,7 +16,7 @@ from tests.support.guards import GUARDS
 if TYPE_CHECKING:
     from tests.conftest import Trials
 
-ENOUGH = 1000  # schedules
+ENOUGH = 3000  # schedules
 
 
 @pytest.mark.timeout(60 + SCHEDULES)

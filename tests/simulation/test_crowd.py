@@ -8,7 +8,8 @@ import pytest
 
 from kleader.election.state import Candidate
 from kleader.election.timing import choose
-from tests.simulation.machine import Road
+from tests.simulation.host import Road
+from tests.simulation.machine import Machine
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ class Fleet(World):
 
     def __init__(self, seed: int, size: int, latency: float) -> None:
         super().__init__(seed)
-        self.populate(Candidate(f"c{number}", TIMING, TIMING.request_timeout) for number in range(size))
+        for number in range(size):
+            me = Candidate(f"c{number}", TIMING, TIMING.request_timeout)
+            self.hosts.append(Machine(self, me.identity, me, (self.server.lease,)))
         together = self.rng.random() < 0.5
-        for machine in self.machines:
+        for machine in self.hosts:
             machine.road, machine.rate = Road(latency=latency), self.rng.uniform(0.9999, 1.0001)
             self.after(0 if together else self.rng.uniform(0, 5), machine.start)
         self.run(30)
@@ -43,13 +46,14 @@ class Fleet(World):
         while len(self.starts) == starts:
             self.run(self.now + 0.5)
         self.run(self.now + 3)
-        others = [machine for machine in self.machines if machine not in (old, self.running)]
+        others = [machine for machine in self.hosts if machine not in (old, self.running)]
         lost = sum(1 for machine in others for when in machine.asked if when >= free_at)
         self.run(self.now + 21)  # the old one comes back
         return self.starts[-1] - free_at, lost
 
     def _expiry(self) -> float:
-        turns = [(each.state.turn_at - each.boot) / each.rate for each in self.machines if each.state]
+        machines = [each for each in self.hosts if isinstance(each, Machine)]
+        turns = [(each.state.turn_at - each.boot) / each.rate for each in machines if each.state]
         return self.now + min(turns)
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from math import inf
 from typing import TYPE_CHECKING
 
 from kleader.election import events as e
-from tests.simulation.machine import Machine
 from tests.simulation.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kleader.election.state import Candidate
+    from tests.simulation.host import Host
+    from tests.simulation.server import Kept
 
 
 class BrokenPromiseError(AssertionError):
@@ -25,34 +24,23 @@ class BrokenPromiseError(AssertionError):
 class World:
     """Draws everything from one seed. ``now`` is a clock that no machine can see."""
 
-    machine: type[Machine] = Machine
-
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - replayed from its seed
         self.now = 0.0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._log: deque[tuple[float, tuple[object, ...]]] = deque(maxlen=400)
-        self.down = False  # the API server
         self.server = Server()
-        self.deleted_at = -inf
-        self.machines: list[Machine] = []
-        self.running: Machine | None = None
+        self.hosts: list[Host] = []
+        self.running: Host | None = None
         self.starts: list[float] = []
         self.ends: list[float] = []
         self.token = 0
 
-    def populate(self, candidates: Iterable[Candidate]) -> None:
-        """A machine for each, its clock up to 5 % off, often by just that."""
-        for me in candidates:
-            rate = self.rng.choice((0.95, 1.05, self.rng.uniform(0.95, 1.05)))
-            name = chr(ord("a") + len(self.machines))
-            self.machines.append(self.machine(self, name, me, rate))
-
     @property
     def lease(self) -> int:
         """Everybody's lease duration, in seconds."""
-        return self.machines[0].me.timing.lease_duration
+        return self.hosts[0].me.timing.lease_duration
 
     # --- the clock
 
@@ -72,6 +60,14 @@ class World:
             what()
         self.now = until
 
+    def end(self) -> None:
+        """Coroutines are ended in good order."""
+        self._agenda.clear()
+        for host in self.hosts:
+            host.life += 1
+            host.loop.end()
+        self.run(self.now)
+
     def log(self, *what: object) -> None:
         """For whoever looks at a failure."""
         self._log.append((self.now, what))
@@ -81,28 +77,26 @@ class World:
         """The last of what happened."""
         return "\n".join(f"{when:9.3f} {' '.join(_short(each) for each in what)}" for when, what in self._log)
 
-    @property
-    def just_deleted(self) -> bool:
-        """Whether there is no lock, by somebody's hand, while its holder may still run."""
-        return self.server.stored is None and self.now < self.deleted_at + 1.1 * self.lease
+    def just_deleted(self, kept: Iterable[Kept]) -> bool:
+        """Whether one of these is gone, by somebody's hand, while its holder may still run."""
+        return any(each.stored is None and self.now < each.deleted_at + 1.1 * self.lease for each in kept)
 
     # --- the promise
 
-    def started(self, machine: Machine) -> None:
-        """A command starts: no other may be alive, and its fencing token is greater than all before."""
-        assert machine.command
-        self.log(machine.name, "STARTS with token", machine.command.lead.token)
+    def started(self, host: Host, token: str = "") -> None:
+        """A command starts: no other may be alive, and its fencing token, if any, is greater than all before."""
+        self.log(host.name, "STARTS with token", token)
         if self.running:
-            raise BrokenPromiseError(f"{machine.name} starts while the command of {self.running.name} is alive")
-        if int(machine.command.lead.token) <= self.token:
-            raise BrokenPromiseError(f"token {machine.command.lead.token} after {self.token}")
-        self.running, self.token = machine, int(machine.command.lead.token)
+            raise BrokenPromiseError(f"{host.name} starts while the command of {self.running.name} is alive")
+        if token and int(token) <= self.token:
+            raise BrokenPromiseError(f"token {token} after {self.token}")
+        self.running, self.token = host, int(token or self.token)
         self.starts.append(self.now)
 
-    def ended(self, machine: Machine) -> None:
-        """The command of a machine is dead."""
-        self.log(machine.name, "ENDS")
-        assert self.running is machine
+    def ended(self, host: Host) -> None:
+        """The command of a host is dead."""
+        self.log(host.name, "ENDS")
+        assert self.running is host
         self.running = None
         self.ends.append(self.now)
 

@@ -1,0 +1,75 @@
+"""As much of an event loop as coroutines, futures and queues need, on the clock of a simulated host."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextvars import Context
+
+    from tests.simulation.host import Host
+
+T = TypeVar("T")
+
+
+class Loop:
+    """Tasks of one host. What one of them raises is raised by the world, unless it was ended."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their beginning
+        self._self = cast("asyncio.AbstractEventLoop", self)
+
+    def time(self) -> float:
+        """Seconds on the host's clock."""
+        return self._host.boot
+
+    def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> None:
+        """After what happens now."""
+        self._host.world.after(0, partial(self._run, context.run if context else _call, callback, args))
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """As asyncio does."""
+        return asyncio.Future(loop=self._self)
+
+    def create_task(self, coro: Coroutine[Any, Any, T], **_: object) -> asyncio.Task[T]:
+        """As asyncio does."""
+        return asyncio.Task(coro, loop=self._self)
+
+    def get_debug(self) -> bool:
+        """Asked by asyncio."""
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """A task that was thrown away with its host is no news."""
+
+    def spawn(self, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin something that is minded until it ends."""
+        task = self.create_task(coro)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def end(self) -> None:
+        """Everything that goes on is over."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            task.result()
+
+    def _run(self, run: Callable[..., object], callback: Callable[..., object], args: tuple[object, ...]) -> None:
+        asyncio._set_running_loop(self._self)
+        try:
+            run(callback, *args)
+        finally:
+            asyncio._set_running_loop(None)
+
+
+def _call(callback: Callable[..., object], *args: object) -> object:
+    return callback(*args)
