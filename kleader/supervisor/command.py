@@ -24,13 +24,26 @@ _LONGEST_BACKOFF = 30.0
 _BY_TERMINAL = (128 + signal.SIGINT, 128 + signal.SIGQUIT)
 
 
+class Backoff:
+    """Pauses before restarts: 1, 2, 4 … 30 seconds, and from 1 again after a run of a minute or more."""
+
+    def __init__(self) -> None:
+        self._pause = 1.0
+
+    def after(self, run: float) -> float:
+        """The pause after a run of so many seconds."""
+        pause = 1.0 if run >= _STEADY else self._pause
+        self._pause = min(_LONGEST_BACKOFF, pause * 2)
+        return pause
+
+
 class Command:
     """The main process, if it runs, and all that descends from it."""
 
     def __init__(self, plan: Plan, log: Log, signals: Signals) -> None:
         self._plan, self._log, self._signals = plan, log, signals
         self._terminal = Terminal()
-        self._restarts = 0
+        self._backoff = Backoff()
         self._began = 0.0
         self._interrupted = False  # Ctrl-C or Ctrl-\ reached it without us
         self.tree = Tree()
@@ -98,9 +111,8 @@ class Command:
         self.again = self._plan.restart == "always" or (self._plan.restart == "on-failure" and main.status != 0)
 
     def pause(self, now: float) -> float:
-        """Seconds until it is started again: 1, 2, 4 … 30, anew after a steady run."""
-        self._restarts = 0 if now - self._began >= _STEADY else self._restarts + 1
-        pause = min(_LONGEST_BACKOFF, 2.0 ** (self._restarts - 1)) if self._restarts else 1.0
+        """Seconds until it is started again."""
+        pause = self._backoff.after(now - self._began)
         self._log.info(f"restarting the command in {text(pause)}")
         return pause
 

@@ -1,10 +1,11 @@
 """A real supervisor with an elector that follows a script: `scripted.py FILE`, FILE being JSON.
 
 script: [[when, type, fields]], said in this order by the first elector: so many seconds after its start, or once a file
-of this name exists. stop_at and kill_at are seconds after its start, too.
+of this name exists. stop_at and kill_at are seconds after its start, too. next: the script of every other candidate's.
 heard: the file to which each elector appends what it hears, with the instant and who is below the supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
-fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector.
+fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector;
+or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's.
 no_timer: without the kernel's guard.
 """
 
@@ -20,16 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 from kleader import boot, platform
 from kleader.cli.main import cli
+from kleader.elector import start
 from kleader.link import messages as m
+from kleader.link import plan as plans
 from kleader.link.channel import Channel
-from kleader.log import Log
-from kleader.supervisor import child, signals
+from kleader.supervisor import child
 from kleader.supervisor.elector import Elector
 from kleader.supervisor.loop import Supervisor
 
 if TYPE_CHECKING:
     from kleader.link.plan import Plan
 
+KILL = os.kill
 TYPES: dict[str, Any] = {"lead": m.Lead, "extend": m.Extend, "lost": m.Lost, "yield": m.Yield, "ping": m.Ping}
 
 
@@ -39,8 +42,8 @@ class Scripted:
     inherited: tuple[int, ...] = ()
     releases = True
 
-    def __init__(self, script: list[list[Any]], heard: str) -> None:
-        self._script, self._heard = script, heard
+    def __init__(self, script: list[list[Any]], after: list[list[Any]], heard: str) -> None:
+        self._script, self._next, self._heard = script, after, heard
 
     def let_go(self) -> None:
         """Holds nothing."""
@@ -53,6 +56,7 @@ class Scripted:
             ours.close()
             play(Channel(theirs), [] if leading else self._script, self._heard)
             os._exit(0)
+        self._script = self._next
         theirs.close()
         return pid, Channel(ours)
 
@@ -96,12 +100,33 @@ def stop_once(room: Any, name: str) -> None:  # noqa: ANN401
     setattr(room, name, stopped)
 
 
+def fail(*_: object) -> None:
+    """As a bug might."""
+    message = "a bug"
+    raise RuntimeError(message)
+
+
+def refuse(pid: int, number: int) -> None:
+    """As the kernel where the process has changed its user; the elector has not."""
+    if number == signal.SIGKILL and b"scripted" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        raise PermissionError
+    KILL(pid, number)
+
+
 def main() -> None:
     """As the head of this file says."""
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     caught: list[Plan] = []
     boot.become_supervisor = caught.append  # type: ignore[assignment]
-    words = ["run", "--lock=file:/dev/shm/none", "--name=t", *given["options"], "--", *given["command"]]
+    words = [
+        "run",
+        "--lock=file:/dev/shm/none",
+        "--name=t",
+        "--identity=scripted",
+        *given["options"],
+        "--",
+        *given["command"],
+    ]
     cli.main(words, prog_name="kleader", standalone_mode=False)
     if given.get("fault") == "before fork":
         stop_once(child, "spawn")
@@ -109,12 +134,18 @@ def main() -> None:
         stop_once(child.Child, "let_through")
     elif given.get("fault") == "before kill":
         stop_once(Elector, "kill")
+    elif given.get("fault") == "a bug":
+        Supervisor._on_extend = fail  # type: ignore[assignment,method-assign]
+    elif given.get("fault") == "may not kill":
+        os.kill = refuse
     if given.get("no_timer"):
         platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
-    queue = signals.take()
-    plan = caught[0]._replace(**given.get("plan", {}))
-    elector = Elector(Scripted(given["script"], given["heard"]), given.get("silence", float("inf")))
-    os._exit(Supervisor(plan, Log(identity="scripted"), queue, elector).run())
+    starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"])
+    start.Guards = lambda *_: starter  # type: ignore[assignment,misc]
+    Elector.__init__.__defaults__ = (given.get("silence", float("inf")),)
+    fd = platform.anonymous_file()
+    plans.save(caught[0]._replace(**given.get("plan", {})), fd)
+    os._exit(boot.supervise(fd))
 
 
 main()

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from tests.support.processes import Processes
 
 
+def wait_since_start(heard: Heard, seconds: float) -> None:
+    """Until so long after the first elector's start, on whose clock the script is."""
+    wait_until(lambda: any(time.clock_gettime(time.CLOCK_BOOTTIME) > a["at"] + seconds for a in heard("Assign")), "it")
+
+
 def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
@@ -99,12 +104,12 @@ def test_everybody_knows_the_command_before_it_is_let_through(
 
 @pytest.mark.parametrize("fault", ["before fork", "before gate"])
 def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
-    scripted: Scripted, witness: Witness, fault: str
+    scripted: Scripted, witness: Witness, heard: Heard, fault: str
 ) -> None:
     """The start gate: the last look at the clock is the child's. A stop signal that ends nothing lets it be seen."""
     kleader = scripted(witness.command(), [[0, "lead", lead(0.8, 60)]], "--stop-signal=WINCH", fault=fault)
     wait_until(lambda: "became leader" in kleader.err and state(kleader.pid) == "T", "the stop")
-    time.sleep(1)  # the deadline is a moment in time
+    wait_since_start(heard, 0.8)
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
     assert "the command was not started: the deadline had passed" in kleader.err
@@ -128,13 +133,13 @@ def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: 
     wait_gone(term.pid)
 
 
-def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness) -> None:
+def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     """Without the kernel's guard, as PID 1 is: no grace, no second start."""
     script = [[0, "lead", lead(0.8, 1.0)]]
     kleader = scripted(witness.command("--ignore-term"), script, "--restart=always", no_timer=True)
     term = witness.wait_start()
     stop(kleader.pid)
-    time.sleep(1.2)  # the deadline is a moment in time
+    wait_since_start(heard, 1.0)
     assert alive(term.pid)
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
@@ -161,8 +166,7 @@ def test_a_ctrl_z_while_the_lead_is_on_its_way_does_not_stop_the_leader(
     wait_until(lambda: heard("Assign"), "the elector")
     kleader.signal(signal.SIGTSTP)
     wait_until(lambda: state(kleader.pid) == "T", "the stop before the kill")
-    said = heard("Assign")[0]["at"] + 0.7
-    wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > said, "its last word")
+    wait_since_start(heard, 0.7)
     kleader.signal(signal.SIGCONT)
     witness.wait_start()
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
@@ -208,6 +212,63 @@ def test_an_elector_that_dies_at_the_end_is_replaced_so_that_the_lock_is_release
     assert kleader.wait() == 0
     assert heard("Empty")[-1]["release"]
     assert "released the lock" in kleader.err
+
+
+def test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced(
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
+) -> None:
+    """Its Lead was lost: the next one of the same candidacy says it."""
+    flag = tmp_path / "renews"
+    lost = [[str(flag), "extend", {"stop_at": 60, "kill_at": 70}]]
+    kleader = scripted(witness.command(), lost, next=[[0, "lead", lead(60, 70)]])
+    wait_until(lambda: heard("Assign"), "the elector")
+    flag.touch()
+    witness.wait_start()
+    first, second = heard("Assign")
+    assert not alive(first["pid"])
+    assert (second["incarnation"], second["leading"], second["replaces"]) == (first["incarnation"], False, True)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    assert kleader.err.count("became leader") == 1
+    witness.check(terms=1)
+
+
+def test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    script = [[0, "lead", lead(60, 70)], [0.5, "extend", {"stop_at": 61, "kill_at": 71}]]
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), script, fault="a bug")
+    pids = witness.wait_start().pid, witness.wait_descendant().pid
+    assert kleader.wait() == 125
+    assert not any(map(alive, pids))
+    assert "ERROR" in (last := kleader.err.splitlines()[-1])
+    assert last.endswith("leader: internal error: RuntimeError: a bug; please report it")
+    assert "Traceback" not in kleader.err
+    assert heard("Empty") == []
+    witness.check(terms=1)
+
+
+def test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    """Nor before, however often it is asked: a third one within a second of the second is the same hand's."""
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(60, 70)]], fault="may not kill")
+    witness.wait_start()
+    kleader.signal(signal.SIGTERM)
+    kleader.wait_err("stopping the command with SIGTERM")
+    second = time.monotonic()
+    kleader.signal(signal.SIGTERM)
+    kleader.wait_err("SIGTERM again: killing")
+
+    def ended_by_more() -> bool:
+        kleader.signal(signal.SIGTERM)
+        return not kleader.running
+
+    wait_until(ended_by_more, "its end")
+    assert time.monotonic() - second >= 1
+    assert kleader.wait() == 128 + signal.SIGTERM
+    kleader.wait_err("SIGTERM again: leaving processes that will not die; the lock is not released")
+    assert heard("Empty") == []
 
 
 def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, heard: Heard) -> None:

@@ -177,3 +177,17 @@ def test_until_empty_a_daemon_is_asked_to_stop_before_it_is_killed(candidate: St
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 3
     assert "asked" in said.read_text()
+
+
+def test_until_empty_a_restart_waits_for_the_daemon_and_does_not_kill_it(candidate: Start, tmp_path: Path) -> None:
+    """Each run is the main process and what it left; the status of the last one counts."""
+    flag = tmp_path / "end"
+    daemon = f"setsid sh -c 'while [ ! -e {flag} ]; do sleep 0.01; done; echo the daemon ended'"
+    kleader = candidate(["sh", "-c", f"echo up; {daemon} & exit 3"], "--until-empty", "--restart=always")
+    kleader.wait_err("the command exited with status 3")
+    assert "restarting" not in kleader.err
+    flag.touch()
+    kleader.wait_err("started the command", count=2)
+    assert kleader.out.splitlines()[:2] == ["up", "the daemon ended"]
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() in {3, 128 + signal.SIGTERM}  # it may have been about to exit

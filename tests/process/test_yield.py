@@ -46,7 +46,9 @@ def test_the_command_is_stopped_like_for_term_then_the_lock_is_released(
     term, _ = witness.wait_start(), witness.wait_descendant()
     flag.touch()
     assert kleader.wait() == 7
-    kleader.wait_err(f"INFO scripted leader: giving up leadership: {REASON}\n.* stopping the command with SIGTERM")
+    kleader.wait_err(
+        f"INFO file .* scripted leader: giving up leadership: {REASON}\n.* stopping the command with SIGTERM"
+    )
     assert witness.now(term).main.ended, "it had the time to wind down"
     assert "lost the lock" not in kleader.err
     assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
