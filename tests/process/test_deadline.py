@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -292,6 +293,8 @@ def test_a_storm_of_signals_and_dying_children_does_not_delay_the_deadline(
     command = [sys.executable, "-I", "-S", "-c", f"{ignore}\n{run}"]
     kleader = scripted(command, [[0, "lead", lead(2, 4)]], plan={"kill": 8, "grace": 2})
     wait_until(lambda: "up" in kleader.out, "the command")
+    few = 10_000  # of what all processes of this user share: kleaders of other tests want timers
+    resource.prlimit(kleader.pid, resource.RLIMIT_SIGPENDING, (few, few))
     storm = "import os, signal, sys\nwhile True:\n    os.kill(int(sys.argv[1]), signal.SIGRTMIN)\n"
     noise = processes.start([sys.executable, "-I", "-S", "-c", storm, str(kleader.pid)])
     assert kleader.wait() == 255
