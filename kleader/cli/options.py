@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.types import Duration, Label, LockType
+from kleader.cli.types import Duration, Label, LockType, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +83,25 @@ LOCK = (
         "--force",
         is_flag=True,
         help="With endpoints, endpointsleases: take the lock although a Service of its name loses its EndpointSlices.",
+    ),
+    lock(
+        "--coordinated",
+        is_flag=True,
+        help="With lease: the control plane names the leader, the candidate with the oldest emulation version"
+        " (KEP-4355); plain election where the cluster has no such thing.",
+    ),
+    lock(
+        "--binary-version",
+        type=Version(),
+        metavar="VERSION",
+        help="With --coordinated, which needs it: this program's version, such as 1.36.0.",
+    ),
+    lock(
+        "--emulation-version",
+        type=Version(),
+        metavar="VERSION",
+        show_default="the binary version",
+        help="With --coordinated: the version as which it behaves.",
     ),
 )
 

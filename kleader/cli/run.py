@@ -182,6 +182,7 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         path = path or _default_path(namespace, name)
     if given["force"] and kind and not kind.startswith("endpoints"):
         remarks.append(f"--force does nothing with --lock {kind}: only endpoints and endpointsleases refuse a lock")
+    identity = naming.identity() if given["identity"] is None else types.identity(given["identity"])
     wait, live = _wait(given)
     if kind not in {"", "file"} and wait and wait <= times.lease_duration:
         remarks.append(
@@ -196,9 +197,12 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         namespace=namespace,
         name=name,
         file=path,
-        identity=naming.identity() if given["identity"] is None else types.identity(given["identity"]),
+        identity=identity,
         labels=dict(given["lock_label"]),
         force=given["force"],
+        coordinated=_coordinated(given, kind, identity, remarks),
+        binary_version=given["binary_version"] or "",
+        emulation_version=given["emulation_version"] or given["binary_version"] or "",
         api={key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
         | {"as": types.header("--as", given["as"])},
         lease_duration=times.lease_duration,
@@ -222,6 +226,26 @@ def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
         verbosity=0 if given["quiet"] else 1 + (given["v"] or 0),
     )
     return plan, remarks
+
+
+def _coordinated(given: dict[str, Any], kind: str, identity: str, remarks: list[str]) -> bool:
+    """Whether the control plane is to name the leader."""
+    binary, emulation = given["binary_version"], given["emulation_version"]
+    if kind and not given["coordinated"] and (binary or emulation):
+        remarks.append(f"--{'binary' if binary else 'emulation'}-version does nothing without --coordinated")
+    if not kind or not given["coordinated"]:
+        return False
+    if kind != "lease":
+        msg = f"--coordinated: the control plane names the leaders of Leases alone, not with --lock {kind}"
+        raise click.UsageError(msg)
+    if not binary:
+        msg = "--coordinated needs --binary-version: the control plane chooses by versions"
+        raise click.UsageError(msg)
+    if emulation and types.precedence(emulation) > types.precedence(binary):
+        msg = f"--emulation-version {emulation} is newer than --binary-version {binary}"
+        raise click.UsageError(msg)
+    types.candidate_name(identity)
+    return True
 
 
 def _timing(given: dict[str, Any], remarks: list[str]) -> timing.Timing:

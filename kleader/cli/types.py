@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_NUMBER, _PART = r"(?:0|[1-9][0-9]*)", r"[0-9A-Za-z-]+"
+_IDENTIFIER = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+{_PART}(?:\.{_PART})*)?",
+    re.ASCII,
+)
+_CANDIDATE = re.compile(r"[-._a-zA-Z0-9]+")
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_IDENTITY = 63, 253, 1024
 
 
@@ -137,6 +144,36 @@ class Label(click.ParamType[Any]):
                 f"{_short(value)} is not a label: write KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx
             )
         return key, content
+
+
+class Version(click.ParamType[Any]):
+    """A whole semantic version (https://semver.org), as the API server takes it."""
+
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """The text as it is."""
+        if len(value) > _LONGEST_LABEL or not _VERSION.fullmatch(value) or precedence(value) == precedence("0.0.0"):
+            self.fail(f"{_short(value)} is not a whole semantic version: write it as 1.36.0", param, ctx)
+        return value
+
+
+def precedence(version: str) -> tuple[Any, ...]:
+    """What semantic versions are ordered by: a pre-release comes before its release, numbers before words."""
+    match = _VERSION.fullmatch(version)
+    assert match  # noqa: S101 - checked
+    *numbers, before = match.groups()
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in before.split(".")] if before else []
+    return (*map(int, numbers), not before, parts)
+
+
+def candidate_name(value: str) -> str:
+    """An identity that a LeaseCandidate may have for a name; click.UsageError otherwise."""
+    if len(value) > _LONGEST_NAME or not _CANDIDATE.fullmatch(value) or value == "." or value.startswith(".."):
+        rule = f"letters, digits, -, . and _ only, {_LONGEST_NAME} at most, and neither . alone nor .. first"
+        msg = f"--identity {_short(value)} cannot be the name of a LeaseCandidate, as --coordinated needs it: {rule}"
+        raise click.UsageError(msg)
+    return value
 
 
 def object_name(value: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
 CROWD = 4  # races lost in a row that tell a crowd from a few rivals
 SPREAD = 1.0  # seconds over which a crowd spreads
-_SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
+SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
 
 
 def proceed(turn: Turn) -> None:
@@ -230,7 +230,7 @@ def saw(turn: Turn, seen: Observed | None) -> None:
 def _give_up(turn: Turn, why_not: Callable[[Turn], str]) -> None:
     s = turn.s
     if s.trouble or not s.known:
-        s.verdict = e.GiveUp(s.trouble or _SILENT, FAILED)
+        s.verdict = e.GiveUp(s.trouble or SILENT, FAILED)
     else:
         s.verdict = e.GiveUp(why_not(turn), NOT_ACQUIRED)
     release.close(turn, release=True)

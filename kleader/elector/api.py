@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import signal
 import sys
 from typing import TYPE_CHECKING
 
+from kleader.election.acquire import SILENT
+from kleader.election.timing import JITTER
 from kleader.elector.loop import Loop
 from kleader.locks.api import Api
+from kleader.locks.base import LockError, SetUpError
+from kleader.locks.candidate import Description, LeaseCandidate, served
 from kleader.locks.credentials import Credentials
 from kleader.locks.kinds import make
 
@@ -41,9 +46,10 @@ def main(
         credentials = Credentials(plan.api, run_helper)
         await credentials.refresh()
         namespace = plan.namespace or credentials.namespace
+        api = Api(credentials)
         return make(
             plan.lock,
-            Api(credentials),
+            api,
             namespace,
             plan.name,
             plan.labels,
@@ -51,9 +57,45 @@ def main(
             warn=log.warning,
             force=plan.force,
             replaces=replaces,
+            candidate=await find_candidate(plan, api, namespace, log) if plan.coordinated else None,
         )
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False
     sys.unraisablehook = lambda event: log.debug(repr(event.exc_value))
     asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, supervisor, find_lock).run())
+
+
+async def find_candidate(plan: Plan, api: Api, namespace: str, log: Log) -> LeaseCandidate | None:
+    """The LeaseCandidate to be, where the cluster has such; None: there is only plain election, which is told.
+
+    SetUpError: there was no answer to the one try of --no-wait, or before the end of --wait.
+    """
+    version = await _served(plan, api, log)
+    if not version:
+        log.warning(
+            "the cluster has no coordinated election: it serves no leasecandidates (feature gate"
+            " CoordinatedLeaderElection); taking part in plain election instead"
+        )
+        return None
+    about = Description(plan.identity, plan.name, plan.binary_version, plan.emulation_version)
+    tolerance = plan.kill + plan.skew  # the command is dead so long before the lease runs out
+    road = Api(api.credentials, guest=True)
+    return LeaseCandidate(road, version, namespace, about, plan.request_timeout, tolerance, log.repeated)
+
+
+async def _served(plan: Plan, api: Api, log: Log) -> str:
+    trouble = SILENT
+    try:
+        while True:
+            try:
+                return await served(api, plan.request_timeout)
+            except LockError as error:
+                trouble = str(error)
+                if plan.wait == 0:
+                    raise SetUpError(trouble) from None
+                log.repeated(trouble)
+                pause = max(plan.retry_period, error.failure.retry_after)
+            await asyncio.sleep(pause * (1 + random.random() * JITTER))  # noqa: S311 - spreads rivals
+    except asyncio.CancelledError:  # --wait is over
+        raise SetUpError(trouble) from None

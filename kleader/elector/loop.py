@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FAILED = 125
 _PING = 1.0  # seconds
+_PARTING = 0.5  # seconds: less than the supervisor waits for an elector that has nothing to release
 
 
 class Loop:
@@ -60,6 +61,7 @@ class Loop:
         self._watching: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._early: list[e.Event] = []  # what the supervisor said before the lock was found
+        self._fresh = False  # no elector before this one has written anything
         self._over = asyncio.Event()
 
     async def run(self) -> None:
@@ -159,11 +161,9 @@ class Loop:
         elif isinstance(action, e.Report):
             self._log.repeated(action.message)
         elif isinstance(action, e.GiveUp):
-            self._say(m.Failed(self._term, action.reason, action.status))
-            self._over.set()
+            self._spawn(self._end(m.Failed(self._term, action.reason, action.status)))
         elif isinstance(action, e.Done):
-            self._say(m.Released(self._term, action.released, action.why))
-            self._over.set()
+            self._spawn(self._end(m.Released(self._term, action.released, action.why)))
 
     def _ask(self, action: e.Get | e.Write | e.Watch | e.Unwatch) -> None:
         if isinstance(action, (e.Watch, e.Unwatch)):
@@ -189,22 +189,41 @@ class Loop:
         self._log.debug("renewed")
 
     async def _request(self, request: e.Get | e.Write) -> None:
-        lock = self._lock
+        lock, timeout = self._lock, request.timeout
         assert lock is not None  # noqa: S101 - there is no state before there is a lock
         event: e.Event
         try:
             if isinstance(request, e.Get):
-                event = e.Got(request, await lock.get(request.timeout))
+                event = e.Got(request, await lock.get(timeout))
             else:
-                event = e.Wrote(
-                    request,
-                    await lock.write(request.base, request.record, request.incarnation, request.timeout),
-                )
+                if self._is_last(request):
+                    timeout -= await self._leave(timeout / 2)
+                event = e.Wrote(request, await lock.write(request.base, request.record, request.incarnation, timeout))
         except LockError as error:
             event = e.Failed(request, error.failure)
         if self._requesting is asyncio.current_task():
             self._requesting = None
         self._feed(event)
+
+    def _is_last(self, write: e.Write) -> bool:
+        """Whether the lock is given up by it for good."""
+        state = self._state
+        return not write.record.holder and state is not None and state.phase is Phase.RELEASING and not state.again
+
+    async def _leave(self, timeout: float) -> float:
+        """Before the lock is given up, and at any end: or the next might be this one again. Seconds that it took."""
+        began = platform.clock()
+        try:
+            if self._lock:
+                await self._lock.leave(timeout)
+        except LockError as error:
+            self._log.warning(f"the next leader may come late, as this candidate could not be taken back: {error}")
+        return platform.clock() - began
+
+    async def _end(self, last_words: m.Message) -> None:
+        await self._leave(min(self._plan.request_timeout, _PARTING))
+        self._say(last_words)
+        self._over.set()
 
     async def _watch(self, after: Observed | None) -> None:
         lock, mine = self._lock, asyncio.current_task()
@@ -247,6 +266,8 @@ class Loop:
                 self._orphans.started(message.pid, message.start)
         elif isinstance(message, m.Empty):
             self._disarm()
+            if self._fresh and self._state is None:
+                self._spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
             self._feed(e.Emptied(message.release))
         elif isinstance(message, m.Again):
             self._disarm()
@@ -257,6 +278,7 @@ class Loop:
 
     def _assigned(self, assign: m.Assign) -> None:
         self._term = assign.term
+        self._fresh = not (assign.leading or assign.replaces)
         self._guard(assign.incarnation)
         for pid, start in assign.started:
             if self._orphans:

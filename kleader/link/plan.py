@@ -23,6 +23,9 @@ class Plan(NamedTuple):
     identity: str
     labels: dict[str, str]
     force: bool  # do what a lock would refuse to do
+    coordinated: bool  # the control plane names the leader, where it can
+    binary_version: str
+    emulation_version: str
     api: dict[str, str]  # kubeconfig, context, cluster, user, server, as
     # timing
     lease_duration: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.locks.annotation import ConfigMapLock, EndpointsLock
+from kleader.locks.coordinated import Coordinated
 from kleader.locks.lease import Lease
 from kleader.locks.multi import MultiLock
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from kleader.locks.api import Api
     from kleader.locks.base import Lock
+    from kleader.locks.coordinated import Candidate
     from kleader.locks.object import ObjectLock
 
 _SINGLE: dict[str, type[ObjectLock]] = {"lease": Lease, "configmap": ConfigMapLock, "endpoints": EndpointsLock}
@@ -30,11 +32,13 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
     warn: Callable[[str], None] = lambda _: None,
     force: bool = False,
     replaces: bool = False,
+    candidate: Candidate | None = None,
 ) -> Lock:
     """The lock of this kind (kinds of ``kleader.link.plan``) and name, for a candidate with this lease duration.
 
     ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do. ``replaces``: an
-    elector before this one may have seen what is not there now.
+    elector before this one may have seen what is not there now. ``candidate``: of coordinated election, which Leases
+    alone have.
     """
 
     def single(kind: str) -> ObjectLock:
@@ -43,6 +47,10 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
             lock.force = force
         return lock
 
+    if candidate:
+        coordinated = Coordinated(api, namespace, name, labels, warn)
+        coordinated.candidate = candidate
+        return coordinated
     if kind in _PRIMARY:
         return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration, replaces=replaces)
     return single(kind)

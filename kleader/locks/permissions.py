@@ -35,12 +35,19 @@ _LOCKS = {
 }
 
 
-def needed(lock: str, name: str) -> tuple[Permission, ...]:
-    """For a lock of this kind (kinds of ``kleader.link.plan``) and name; nothing for one that is not at the API."""
+def needed(lock: str, name: str, *, candidate: str | None = None) -> tuple[Permission, ...]:
+    """For a lock of this kind (kinds of ``kleader.link.plan``) and name; nothing for one that is not at the API.
+
+    ``candidate``: in coordinated election the identity, which names one's LeaseCandidate; "": any, for a fleet.
+    """
     permissions = [permission for resource in _LOCKS.get(lock, ()) for permission in _of_object(resource, name)]
     if permissions and "endpoints" in _LOCKS[lock]:
         unknown = "nobody can tell whether the lock spoils a Service without a selector"
         permissions.append(Permission("", "services", "get", name, unknown))
+    if candidate is not None:
+        slow = "the control plane takes an ended candidate for a live one until it does not answer"
+        permissions += _of_object("leasecandidates", candidate, polled="the LeaseCandidate is polled")
+        permissions.append(Permission(_COORDINATION, "leasecandidates", "delete", candidate, slow))
     return tuple(permissions)
 
 
@@ -62,11 +69,11 @@ def rules(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
     ]
 
 
-def _of_object(resource: str, name: str) -> list[Permission]:
-    group, created = (_COORDINATION, name) if resource == "leases" else ("", "")
+def _of_object(resource: str, name: str, *, polled: str = _POLLED) -> list[Permission]:
+    group, created = (_COORDINATION, name) if resource.startswith("lease") else ("", "")
     return [
         Permission(group, resource, "get", name),
-        Permission(group, resource, "watch", name, _POLLED),
+        Permission(group, resource, "watch", name, polled),
         Permission(group, resource, "update", name),
         Permission(group, resource, "create", created),
     ]

@@ -147,13 +147,14 @@ def test_a_mistyped_subcommand_is_answered_with_the_one_that_was_meant() -> None
     assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
 
 
-@pytest.mark.parametrize("later", ["--coordinated", "--health", "--standby", "--http", "--state-file", "--pod-label"])
+@pytest.mark.parametrize("later", ["--health", "--standby", "--http", "--state-file", "--pod-label"])
 def test_an_option_that_does_not_exist_yet_is_no_option(refuse: Refuse, later: str) -> None:
     assert refuse(later, "x").startswith(f"No such option '{later}'.")
 
 
 # --- values
 
+NAMED = ["--coordinated", "--binary-version=1.36.0"]
 REFUSED: list[tuple[list[str], str]] = [
     (
         ["--lock", "bogus"],
@@ -215,6 +216,26 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--log-format", "xml"], "'xml' is not one of 'text', 'json'"),
     (["--lock", "file", "--no-release"], "--no-release: a file lock lasts no longer than its processes; leave"),
     (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
+    (["--coordinated"], "--coordinated needs --binary-version: the control plane chooses by versions"),
+    (["--coordinated", "--emulation-version=1.2.3"], "--coordinated needs --binary-version"),
+    *(
+        ([f"--lock={lock}", *NAMED], f"names the leaders of Leases alone, not with --lock {lock}")
+        for lock in ("configmap", "endpoints", "configmapsleases", "endpointsleases")
+    ),
+    (["--lock=file:/x", *NAMED], "--coordinated: the control plane names the leaders of Leases alone, not with --lock"),
+    *(
+        (["--coordinated", f"--binary-version={version}"], "is not a whole semantic version: write it as 1.36.0")
+        for version in ("1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "0.0.0", "é", "9" * 99)
+    ),
+    (["--emulation-version=1.2", *NAMED], "'1.2' is not a whole semantic version: write it as 1.36.0"),
+    (["--emulation-version=1.36.1", *NAMED], "--emulation-version 1.36.1 is newer than --binary-version 1.36.0"),
+    (["--emulation-version=1.2.3", "--binary-version=1.2.3-rc.1", "--coordinated"], "is newer than --binary-version"),
+    (["--emulation-version=1.2.3-10", "--binary-version=1.2.3-9", "--coordinated"], "is newer than --binary-version"),
+    (["--emulation-version=1.2.3-a", "--binary-version=1.2.3-9", "--coordinated"], "is newer than --binary-version"),
+    *(
+        ([f"--identity={identity}", *NAMED], "cannot be the name of a LeaseCandidate, as --coordinated needs it")
+        for identity in ("a b", "a/b", "é", ".", "..", "..a", "a" * 254)
+    ),
 ]
 
 
@@ -223,6 +244,16 @@ def test_a_value_that_cannot_be_meant_is_refused_with_what_would_do(
     refuse: Refuse, args: list[str], sentence: str
 ) -> None:
     assert sentence in refuse("--name", "t", *args, "--", "true")
+
+
+@pytest.mark.parametrize("emulation", ["1.35.9", "1.36.0", "1.36.0-rc.1", "1.36.0+build.7", "1.4.0"])
+@pytest.mark.parametrize("identity", ["a", "A-z_0.9", ".a", "a" * 253])
+def test_versions_and_identities_that_the_api_server_takes_are_taken(
+    parse: Parse, emulation: str, identity: str
+) -> None:
+    plan = parse(*NAMED, f"--identity={identity}", f"--emulation-version={emulation}", "--name=t", "--", "true")
+    assert (plan.coordinated, plan.binary_version, plan.emulation_version) == (True, "1.36.0", emulation)
+    assert parse(*NAMED, "--name=t", "--", "true").emulation_version == "1.36.0"
 
 
 def test_a_namespace_is_checked_wherever_it_comes_from(refuse: Refuse, parse: Parse) -> None:
@@ -294,6 +325,9 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "namespace": ("jobs", "namespace", "jobs"),
     "identity": ("me", "identity", "me"),
     "force": ("true", "force", True),
+    "coordinated": ("true", "coordinated", True),
+    "binary_version": ("1.36.0", "binary_version", "1.36.0"),
+    "emulation_version": ("1.35.0", "emulation_version", "1.35.0"),
     "lock_label": ("a=b", "labels", {"a": "b"}),
     "kubeconfig": ("k", "api", {"kubeconfig": "k"}),
     "context": ("c", "api", {"context": "c"}),
@@ -325,6 +359,9 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
 }
 
 
+NEEDS = {"coordinated": ["--binary-version=1.36.0"]}  # options that are not given alone
+
+
 def shown(plan: Plan, field: str, value: object) -> bool:
     found = getattr(plan, field)
     return bool(found.items() >= value.items()) if isinstance(value, dict) else bool(found == value)
@@ -345,7 +382,7 @@ def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click
     """Each spelling on the command line, and KLEADER_RUN_OPTION, do the same; help names the variable."""
     assert param.name
     value, field, expected = VALUES[param.name]
-    command = ("--", "true") if param.name == "name" else ("--name", "t", "--", "true")
+    command = (*NEEDS.get(param.name, ()), *([] if param.name == "name" else ["--name", "t"]), "--", "true")
     assert not shown(parse("--name", "t", "--", "true"), field, expected)
     for spelling in param.opts:
         given = [spelling] if param.is_flag else [spelling, value]
@@ -523,6 +560,9 @@ def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
         (["--force"], "--force does nothing with --lock lease: only endpoints and endpointsleases refuse a lock"),
         (["--lock", "endpointsleases", "--force"], ""),
         (["--leader-elect=false", "--force"], ""),
+        (["--binary-version=1.2.3"], "--binary-version does nothing without --coordinated"),
+        (["--emulation-version=1.2.3"], "--emulation-version does nothing without --coordinated"),
+        (["--leader-elect=false", "--emulation-version=1.2.3", "--coordinated"], ""),
     ],
 )
 def test_what_is_allowed_but_surprises_is_said(

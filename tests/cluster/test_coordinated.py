@@ -1,0 +1,201 @@
+"""Coordinated election (KEP-4355): the real control plane names, and kleader leads when all before must have ended."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kleader.election.record import parse_time
+from kleader.locks.permissions import needed, rules
+from tests.cluster.fleet import LOST, Fleet, History, kill_whole, now
+from tests.support.api import path
+from tests.support.checker import Witness
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Trials
+    from tests.support.api import Object
+    from tests.support.controlplane import ControlPlane
+    from tests.support.processes import Process, Processes
+
+ANSWERED = 5.0  # seconds for which the control plane takes a sign of life for one
+BETA = "coordination.k8s.io/v1beta1"
+
+
+class Coordinated:
+    """Candidates for one Lease, all as one user who may do exactly what is needed."""
+
+    def __init__(self, fleet: Fleet, plane: ControlPlane) -> None:
+        self.fleet, self.witness, self.plane = fleet, fleet.witness, plane
+        self.user = plane.new_bare_user()
+        plane.grant(self.user, fleet.namespace, rules(needed("lease", fleet.name, candidate="")))
+
+    def start(self, identity: str, version: str = "1.36.0", *options: str, **more: Any) -> Process:  # noqa: ANN401
+        """Start one of this version."""
+        config = self.plane.kubeconfig(self.user, self.fleet.namespace, server=more.pop("server", None))
+        versions = ("--coordinated", f"--binary-version={version}")
+        return self.fleet.start(identity, *versions, *options, kubeconfig=config, **more)
+
+    def candidate(self, identity: str) -> Object | None:
+        """Its LeaseCandidate."""
+        return self.plane.api.find(path(BETA, "LeaseCandidate", self.fleet.namespace, identity))
+
+    def registered(self, *identities: str) -> None:
+        """Return once all of these are candidates."""
+        wait_until(lambda: all(map(self.candidate, identities)), f"the LeaseCandidates {identities}")
+
+    def leads(self, number: int, identity: str, timeout: float = 30) -> None:
+        """Return once this one's command has started, which is the so many-th term."""
+        assert self.witness.wait_start(number, timeout).identity == identity, self.witness.story()
+
+
+@pytest.fixture
+def coordinated(fleet: Fleet, own_plane: ControlPlane) -> Coordinated:
+    return Coordinated(fleet, own_plane)
+
+
+# --- who leads
+
+
+def test_of_three_versions_the_oldest_leads_in_the_end_and_no_two_at_once(
+    coordinated: Coordinated, trials: Trials
+) -> None:
+    """The worst comes first: within 15 s of the last registration the best one's command runs."""
+    begun = 0.0
+    for number, (identity, version) in enumerate((("new", "1.36.0"), ("mid", "1.35.0"), ("old", "1.34.2")), 1):
+        coordinated.start(identity, version, "--on-loss=wait", does=("--term-delay=0.2",))
+        coordinated.registered(identity)
+        begun = now()
+        if number == 1:
+            coordinated.leads(1, "new")
+    wait_until(lambda: coordinated.witness.terms()[-1].identity == "old", "the oldest leading")
+    assert now() - begun < 15
+    spec = coordinated.fleet.wait_spec("its term", holderIdentity="old")
+    terms = coordinated.witness.terms()
+    assert (spec["strategy"], spec["leaseTransitions"]) == ("OldestEmulationVersion", len(terms))
+    assert spec["acquireTime"]
+    coordinated.witness.check()
+    trials.count(len(terms) - 1, "coordinated handovers to a better candidate")
+
+
+def test_the_emulation_version_counts_before_the_binary_version(coordinated: Coordinated) -> None:
+    coordinated.start("plain", "1.35.0", "--on-loss=wait")
+    coordinated.leads(1, "plain")
+    coordinated.start("emulating", "1.36.0", "--emulation-version=1.34.0")
+    coordinated.leads(2, "emulating")
+    coordinated.witness.check(terms=2)
+
+
+def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coordinated) -> None:
+    """The command is asked to stop and has the time that it needs; then the lock is released, and the better leads."""
+    worse = coordinated.start("worse", "1.36.0", does=("--term-delay=2",))
+    coordinated.leads(1, "worse")
+    coordinated.start("better", "1.35.0")
+    assert worse.wait() == LOST
+    assert "giving up leadership: end of term: better is to lead" in worse.err
+    assert "released the lock" in worse.err
+    assert "killing" not in worse.err
+    coordinated.leads(2, "better")
+    (first, second, gap) = coordinated.witness.handovers()[0]
+    assert (first.identity, second.identity) == ("worse", "better")
+    assert 0 < gap < 5e9, coordinated.witness.story()
+    assert coordinated.candidate("worse") is None
+    coordinated.witness.check(terms=2)
+
+
+def test_at_the_end_of_a_term_the_candidate_stays_one(coordinated: Coordinated) -> None:
+    """With --on-loss wait: when the better one goes, it leads again."""
+    coordinated.start("worse", "1.36.0", "--on-loss=wait")
+    coordinated.leads(1, "worse")
+    better = coordinated.start("better", "1.35.0")
+    coordinated.leads(2, "better")
+    assert coordinated.candidate("worse")
+    better.signal(signal.SIGTERM)
+    coordinated.leads(3, "worse")
+    assert better.wait() == 0
+    coordinated.witness.check(terms=3)
+
+
+# --- how it ends
+
+
+def test_a_leader_that_ends_takes_its_candidate_back_first_and_is_not_named_again(coordinated: Coordinated) -> None:
+    leader = coordinated.start("first")
+    coordinated.leads(1, "first")
+    history = History(coordinated.fleet)
+    coordinated.start("second")
+    coordinated.registered("second")
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    coordinated.leads(2, "second")
+    assert coordinated.candidate("first") is None
+    holders = [seen["spec"]["holderIdentity"] for _, seen in history.states]
+    assert "first" not in holders[holders.index("") :]
+    coordinated.witness.check(terms=2)
+
+
+def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: Coordinated) -> None:
+    coordinated.start("leader")
+    coordinated.leads(1, "leader")
+    ending = coordinated.start("ending")
+    giving_up = coordinated.start("giving-up", "1.36.0", "--wait=2s")
+    coordinated.registered("ending", "giving-up")
+    ending.signal(signal.SIGTERM)
+    assert ending.wait() == 128 + signal.SIGTERM
+    assert giving_up.wait() == 124
+    assert "held by leader" in giving_up.err
+    assert [coordinated.candidate(each) for each in ("ending", "giving-up")] == [None, None]
+    assert coordinated.candidate("leader")
+
+
+@pytest.mark.timeout(120)
+def test_a_crashed_candidate_that_is_still_registered_delays_a_handover_by_ten_seconds_at_most(
+    coordinated: Coordinated, trials: Trials
+) -> None:
+    """It would be preferred to who is left, and is asked for a sign of life."""
+    leader = coordinated.start("leader", "1.35.0")
+    coordinated.leads(1, "leader")
+    coordinated.start("survivor", "1.36.0")
+    crashed = coordinated.start("crashed", "1.35.0")
+    coordinated.registered("survivor", "crashed")
+    kill_whole(crashed)
+    registered = coordinated.candidate("crashed")
+    assert registered
+    renewed = parse_time(registered["spec"]["renewTime"]) / 1e6
+    wait_until(lambda: time.time() > renewed + ANSWERED, "the end of what its last sign of life says", 30)
+    leader.signal(signal.SIGTERM)
+    leader.wait()
+    coordinated.leads(2, "survivor")
+    (_, _, gap) = coordinated.witness.handovers()[0]
+    assert gap < 10e9, coordinated.witness.story()
+    coordinated.witness.check(terms=2)
+    trials.count(1, "handovers past a crashed candidate")
+
+
+# --- where there is no such thing
+
+
+def test_without_the_feature_gate_there_is_plain_election_and_one_line_says_so(
+    plain_plane: ControlPlane, processes: Processes, tmp_path: Path
+) -> None:
+    fleet = Fleet(plain_plane, plain_plane.new_namespace(), processes, Witness(tmp_path / "plain.log"))
+    coordinated = Coordinated(fleet, plain_plane)
+    first = coordinated.start("first", "1.36.0")
+    coordinated.leads(1, "first")
+    second = coordinated.start("second", "1.35.0")
+    second.wait_err("the leader is first$")
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    coordinated.leads(2, "second")
+    second.signal(signal.SIGTERM)
+    assert second.wait() == 0
+    for process in (first, second):
+        assert process.err.count("the cluster has no coordinated election: it serves no leasecandidates") == 1
+        assert process.err.count("taking part in plain election instead") == 1
+    assert fleet.spec()["leaseTransitions"] == 1
+    fleet.witness.check(terms=2)
