@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kleader.election.acquire import SILENT
 from kleader.election.timing import JITTER
 from kleader.elector.loop import Loop
+from kleader.elector.recorder import Recorder
 from kleader.locks.api import Api
 from kleader.locks.base import LockError, SetUpError
 from kleader.locks.candidate import Description, LeaseCandidate, served
@@ -42,12 +43,12 @@ def main(
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    async def find_lock(replaces: bool) -> Lock:  # noqa: FBT001 - the loop's to ask
+    async def find_lock(replaces: bool) -> tuple[Lock, Recorder]:  # noqa: FBT001 - the loop's to ask
         credentials = Credentials(plan.api, run_helper)
         await credentials.refresh()
         namespace = plan.namespace or credentials.namespace
         api = Api(credentials)
-        return make(
+        lock = make(
             plan.lock,
             api,
             namespace,
@@ -59,6 +60,7 @@ def main(
             replaces=replaces,
             candidate=await find_candidate(plan, api, namespace, log) if plan.coordinated else None,
         )
+        return lock, Recorder(credentials, log, plan.identity, plan.name)
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False

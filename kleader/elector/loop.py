@@ -16,14 +16,16 @@ from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import Timing
 from kleader.elector.orphans import Orphans
+from kleader.elector.recorder import BECAME, STOPPED
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
 from kleader.locks.base import Lock, LockError, SetUpError, WatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from kleader.election.events import Observed
+    from kleader.elector.recorder import Recorder
     from kleader.link.channel import Channel
     from kleader.link.plan import Plan
     from kleader.log import Log
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 FAILED = 125
 _PING = 1.0  # seconds
 _PARTING = 0.5  # seconds: less than the supervisor waits for an elector that has nothing to release
+_LAST_EVENTS = 0.5  # seconds that this process lives on for them, when all else is done
 
 
 class Loop:
@@ -47,11 +50,13 @@ class Loop:
         channel: Channel,
         log: Log,
         supervisor: tuple[int, int],
-        find_lock: Callable[[bool], Awaitable[Lock]],
+        find_lock: Callable[[bool], Awaitable[tuple[Lock, Recorder]]],
     ) -> None:
         self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
         self._supervisor = supervisor
         self._lock: Lock | None = None
+        self._recorder: Recorder | None = None
+        self._about: Sequence[dict[str, str]] = ()  # the lock's objects, in a term
         self._term = 0
         self._state: State | None = None
         self._orphans: Orphans | None = None
@@ -74,13 +79,16 @@ class Loop:
         loop.add_reader(self._channel.fd, self._on_link)
         self._spawn(self._ping())
         await self._over.wait()
+        if self._recorder:
+            await self._recorder.drain(_LAST_EVENTS)
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
         waits, replaces = plan.wait and not assign.leading, assign.leading or assign.replaces
         while self._lock is None:
             try:
-                self._lock = await asyncio.wait_for(self._find_lock(replaces), plan.wait if waits else None)
+                found = await asyncio.wait_for(self._find_lock(replaces), plan.wait if waits else None)
+                self._lock, self._recorder = found
             except (SetUpError, asyncio.TimeoutError) as error:
                 reason = str(error) or "no credentials for the API server were found in the time given by --wait"
                 if not assign.leading:
@@ -126,11 +134,27 @@ class Loop:
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         self._state, actions = step(self._state, event, now)
+        self._note(self._lock, self._state)
         verdicts = [action.reason for action in actions if isinstance(action, e.GiveUp)]
         for action in actions:
             if not (isinstance(action, e.Report) and action.message in verdicts):  # said once is enough
                 self._perform(action)
         self._arm()
+
+    def _note(self, lock: Lock | None, state: State) -> None:
+        """Keep what Events of this term are about; tell of its end, however that came."""
+        if state.phase is Phase.LEADING or (state.phase is Phase.RELEASING and state.led):
+            if lock and state.seen:
+                self._about = lock.references(state.seen)
+        elif self._about:
+            self._tell(STOPPED)
+            self._about = ()
+
+    def _tell(self, text: str) -> None:
+        """By Events, which are sent when what this step asks for has been begun."""
+        if self._recorder:
+            for reference in self._about:
+                self._recorder.record(reference, text)
 
     def _arm(self) -> None:
         due = [self._state.wake_at] if self._state else []
@@ -181,6 +205,7 @@ class Loop:
             self._watchdog.kill_at = lead.kill_at
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
         self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
+        self._tell(BECAME)
 
     def _extend(self, extend: e.Extend) -> None:
         if self._watchdog:

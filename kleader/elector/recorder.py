@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 import urllib.parse
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from kleader.locks.answers import ForbiddenError
@@ -72,13 +71,14 @@ def event(reference: Mapping[str, str], message: str, component: str, now: int) 
     """A core/v1 Event as recorderImpl.makeEvent and generateEvent have it; ``now``: nanoseconds since the epoch."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now // 1_000_000_000))
     name = f"{reference['name']}.{now:x}"  # util.GenerateEventName
+    if len(name) > _LONGEST_NAME:
+        import uuid  # noqa: PLC0415 - which a waiting candidate would carry
+
+        name = str(uuid.uuid4())
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {
-            "name": name if len(name) <= _LONGEST_NAME else str(uuid.uuid4()),
-            "namespace": reference["namespace"],
-        },
+        "metadata": {"name": name, "namespace": reference["namespace"]},
         "involvedObject": dict(reference),
         "reason": "LeaderElection",
         "message": message,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, MalformedRecordError, Record, from_annotation, to_annotation
+from kleader.locks.answers import ForbiddenError
 from kleader.locks.base import LockError, Traits
 from kleader.locks.object import ObjectLock, texts
 
@@ -76,7 +77,7 @@ class EndpointsLock(AnnotationLock):
         try:
             service = await self._api.call("GET", target, None, timeout)
         except LockError as error:
-            if error.failure.kind is Kind.DENIED:
+            if isinstance(error, ForbiddenError):
                 self.warn_once(f"nobody can tell whether {what} has no selector, and would be spoiled: {error}")
             elif error.failure.kind is not Kind.MISSING:
                 raise

@@ -27,6 +27,7 @@ class Minder:
         self._plan, self._log, self._signals, self._elector, self._command = plan, log, signals, elector, command
         self._drowsy = False  # Ctrl-Z on a candidate: it sleeps once its elector has ended
         self._owed = False  # a release was asked for, and is not done
+        self._parted = False  # it has said what became of the lock
         self._end_by = math.inf  # when the elector must have ended
 
     def due(self, state: State, term: Term) -> float:
@@ -87,7 +88,7 @@ class Minder:
 
     def released(self, said: m.Released, term: Term) -> None:
         """It has done about the lock what it could."""
-        self._owed = False
+        self._owed, self._parted = False, True
         if said.released:
             self._log.info("released the lock")
         elif term.lead and not self._plan.release:
@@ -98,7 +99,8 @@ class Minder:
     def abandon(self) -> None:
         """It takes too long over its end."""
         self._end_by, self._owed = math.inf, False
-        self._log.warning("the elector did not end in time: not released")
+        if not self._parted:
+            self._log.warning("the elector did not end in time: not released")
         self._elector.kill()
 
     def _start(self, state: State, term: Term, now: float) -> bool:

@@ -109,6 +109,21 @@ def test_a_service_that_cannot_be_read_in_time_puts_the_lock_off(
         assert error.value.failure.kind is Kind.HOPELESS
 
 
+def test_refused_credentials_are_no_missing_permission_and_put_the_lock_off(
+    place: Place, client: Client, own_plane: ControlPlane
+) -> None:
+    """A token that is just being replaced: the next try is made with another."""
+    serve(place)
+    with HttpProxy(own_plane) as proxy:
+        proxy.on(faults.answer(401, {"kind": "Status", "message": "Unauthorized"}), path="/services/x")
+        lock = client.lock(place, server=proxy.url)
+        with pytest.raises(LockError) as error:
+            lock.write(None, MINE.record)
+        assert "does not accept our credentials" in error.value.failure.message
+        assert lock.warnings == []
+        assert place.missing()
+
+
 def test_who_may_not_read_the_service_is_warned_once(place: Place, client: Client, own_plane: ControlPlane) -> None:
     """And takes the lock: one that never was a Service's is the usual case."""
     user = own_plane.new_bare_user()

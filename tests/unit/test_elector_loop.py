@@ -18,12 +18,13 @@ from kleader.log import Log
 if TYPE_CHECKING:
     import pytest
 
+    from kleader.elector.recorder import Recorder
     from kleader.locks.base import Lock
 
 TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
 
 
-async def _never(_replaces: bool) -> Lock:  # noqa: FBT001 - as the loop asks
+async def _never(_replaces: bool) -> tuple[Lock, Recorder]:  # noqa: FBT001 - as the loop asks
     await asyncio.Event().wait()
     raise AssertionError
 

@@ -1,0 +1,183 @@
+"""Events through the whole of `kleader run`: of every kind of lock, of every end of a term, and at nobody's cost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.locks.permissions import events as needed_for_events
+from kleader.locks.permissions import rules
+from tests.cluster.contract import OBJECTS, VERSIONS, Entry, Place
+from tests.cluster.fleet import elector
+from tests.support import faults
+from tests.support.api import path
+from tests.support.controlplane import ControlPlane
+from tests.support.httpproxy import HttpProxy
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.support.api import Object
+    from tests.support.plane import Plane
+    from tests.support.processes import Process, Processes
+
+BECAME, STOPPED = "a became leader", "a stopped leading"
+QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s", "--loss-grace=0s"]
+TERM = 128 + signal.SIGTERM
+
+
+@pytest.fixture(params=OBJECTS)
+def lock(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+def run(
+    processes: Processes,
+    place: Place,
+    user: str,
+    *options: str,
+    server: str | None = None,
+    command: Sequence[str] = ("sleep", "600"),
+) -> Process:
+    config = place.plane.kubeconfig(user, place.namespace, server=server)
+    argv = [sys.executable, "-m", "kleader", "run", f"--lock={place.lock}", f"--name={place.name}", "--identity=a"]
+    return processes.start([*argv, *QUICK, f"--kubeconfig={config}", *options, "--", *command])
+
+
+def permitted(place: Place) -> str:
+    """A user who may do exactly what the lock and its Events need."""
+    user = place.user()
+    if isinstance(place.plane, ControlPlane):
+        place.plane.grant(user, place.namespace, rules(needed_for_events()))
+    return user
+
+
+def events(place: Place) -> list[Object]:
+    found = place.plane.api.list(path("v1", "Event", place.namespace))
+    return [each for each in found if each["involvedObject"]["name"] == place.name]
+
+
+def wait_told(place: Place, message: str, count: int = 1) -> None:
+    """Return once there are so many Events with this message on each of the lock's objects."""
+    number = count * len(place.kinds)
+    wait_until(lambda: sum(each["message"] == message for each in events(place)) >= number, f"{number} of {message}")
+
+
+def seize(place: Place) -> None:
+    """Somebody frees the lock by force, under the leader's hands."""
+    place.write(Entry("", 1, 0, 0, 3))
+
+
+def test_each_object_of_a_lock_is_told_of_who_became_and_stopped_leading(
+    plane: Plane, namespace: str, lock: str, processes: Processes
+) -> None:
+    """Once a term; test_events.py has the rest of what client-go writes to the letter."""
+    place = Place(plane, namespace, lock)
+    process = run(processes, place, permitted(place), "--on-loss=wait")
+    wait_told(place, BECAME)
+    seize(place)
+    wait_told(place, BECAME, 2)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == TERM
+    assert " WARNING " not in process.err
+    metadata = {thing["kind"]: thing["metadata"] for thing in place.objects()}
+    for kind in place.kinds:
+        told = sorted(
+            (each for each in events(place) if each["involvedObject"]["kind"] == kind),
+            key=lambda each: int(each["metadata"]["name"].rpartition(".")[2], 16),
+        )
+        assert [each["message"] for each in told[:3]] == [BECAME, STOPPED, BECAME]
+        assert [each["message"] for each in told[3:]] in ([], [STOPPED])  # the end does not wait for long
+        for each in told:
+            assert each["involvedObject"].pop("resourceVersion")
+            assert each["involvedObject"] == {
+                "apiVersion": VERSIONS[kind],
+                "kind": kind,
+                "namespace": namespace,
+                "name": place.name,
+                "uid": metadata[kind]["uid"],
+            }
+            assert (each["type"], each["reason"]) == ("Normal", "LeaderElection")
+            assert each["source"] == {"component": place.name}
+            assert each["count"] == 1
+
+
+def test_the_end_waits_for_the_last_event(plane: Plane, namespace: str, processes: Processes) -> None:
+    """Not for long: on a machine that is held up once it may be missed."""
+
+    def told(number: int) -> bool:
+        place = Place(plane, namespace, "lease", f"x{number}")
+        assert run(processes, place, permitted(place), command=["true"]).wait() == 0
+        return STOPPED in [each["message"] for each in events(place)]
+
+    assert any(map(told, range(5)))
+
+
+def test_an_elector_that_was_replaced_tells_of_the_end_alone(
+    plane: Plane, namespace: str, processes: Processes
+) -> None:
+    place = Place(plane, namespace, "lease")
+    process = run(processes, place, permitted(place), "--on-loss=wait")
+    wait_told(place, BECAME)
+    os.kill(elector(process), signal.SIGKILL)
+    process.wait_err("replaced by pid")
+    before = place.versions()
+    wait_until(lambda: place.versions() != before, "a renewal")
+    seize(place)
+    wait_told(place, BECAME, 2)
+    assert sorted(each["message"] for each in events(place)) == [BECAME, BECAME, STOPPED]
+
+
+def test_without_the_permission_there_is_one_warning_and_nothing_else_changes(
+    own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
+) -> None:
+    said = {}
+    for name, user_of in (("may", permitted), ("may-not", Place.user)):
+        place = Place(own_plane, namespace, lock, name)
+        user = user_of(place)
+        process = run(processes, place, user, "--on-loss=wait")
+        process.wait_err("started the command")
+        if name == "may":
+            wait_told(place, BECAME)
+        else:
+            process.wait_err("grant create on events")
+        seize(place)
+        process.wait_err("started the command", count=2)
+        process.signal(signal.SIGTERM)
+        assert process.wait() == TERM
+        lines = [line.partition(" kleader ")[2].replace(f"/{name} ", "/x ") for line in process.err.splitlines()]
+        said[name] = [re.sub(r"\d+|(?<=lost the lock: ).*", "N", line) for line in lines]
+        entry = place.entry()
+        assert entry
+        assert (entry.holder, entry.duration, entry.transitions) == ("", 1, 4)
+    (warning,) = [line for line in said["may-not"] if "events" in line]
+    assert warning.startswith("WARNING ")
+    said["may-not"].remove(warning)
+    assert said["may-not"] == said["may"]
+
+
+def test_events_that_hang_hold_up_neither_the_renewals_nor_the_release_nor_the_end(
+    own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
+) -> None:
+    place = Place(own_plane, namespace, lock)
+    with HttpProxy(own_plane) as proxy:
+        hanging = proxy.on(faults.hold(), method="POST", path="/events$", times=None)
+        process = run(processes, place, permitted(place), server=proxy.url)
+        hanging.wait(len(place.kinds))
+        proxy.wait_request("PUT", "/x$", count=4 * len(place.kinds))
+        process.signal(signal.SIGTERM)
+        assert process.wait() == TERM
+        hanging.release()
+    entry = place.entry()
+    assert entry
+    assert entry.holder == ""
+    assert " WARNING " not in process.err
+    assert " ERROR " not in process.err
+    assert process.err.splitlines()[-1].endswith("released the lock")
