@@ -10,6 +10,7 @@ import pytest
 
 from kleader.locks.permissions import Permission, events, needed, rules
 from tests.cluster.contract import OBJECTS, Entry, Place
+from tests.support.objects import owned_by
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -128,6 +129,28 @@ def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
             plane.api.merge(path, {"metadata": {"finalizers": None}})
 
 
+def test_an_object_that_belongs_to_another_is_warned_of_once_and_stays_its_own(
+    plane: Plane, namespace: str, lock: str, processes: Processes
+) -> None:
+    """Taken, renewed and released: with its owner, which takes it along some day, and all else that it holds."""
+    place = Place(plane, namespace, lock)
+    owner = plane.api.create(place.named("owner").body("ConfigMap", None))
+    metadata = {"ownerReferences": [owned_by(owner)], "labels": {"kept": "1"}, "annotations": {"example.org/a": "2"}}
+    place.plant(metadata=metadata)
+    process = run(processes, place, place.kubeconfig())
+    assert process.wait() == 0, process.err
+    assert process.out == "ran\n"
+    for kind, thing in zip(place.kinds, place.objects(), strict=True):
+        said = f"the {kind} {namespace}/x belongs to the ConfigMap owner: it is deleted when that is"
+        assert process.err.count(said) == 1
+        assert thing["metadata"]["ownerReferences"] == metadata["ownerReferences"]
+        assert thing["metadata"]["labels"] == {"kept": "1"}
+        assert thing["metadata"]["annotations"]["example.org/a"] == "2"
+    entry = place.entry()
+    assert entry
+    assert (entry.holder, entry.transitions) == ("", 1)
+
+
 def test_a_rivals_shorter_duration_is_warned_of_on_annotations(
     plane: Plane, namespace: str, lock: str, processes: Processes
 ) -> None:
@@ -152,14 +175,18 @@ def test_a_config_map_of_a_mebibyte_is_taken_and_keeps_its_data(
     assert place.objects()[0]["data"] == data
 
 
-@pytest.mark.parametrize("lock", ["configmap", "configmapsleases"])
-def test_a_config_map_whose_annotations_are_full_is_told_in_a_line_and_left_as_it_is(
+def test_an_object_whose_annotations_are_full_is_told_in_a_line_and_left_as_it_is(
     plane: Plane, namespace: str, processes: Processes, lock: str
 ) -> None:
-    place = Place(plane, namespace, lock)
-    place.plant_one("ConfigMap", metadata={"annotations": {"a": "x" * (256 * 1024 - 10)}})
-    before = plane.api.get(place.paths[0])
-    process = run(processes, place, place.kubeconfig(), "--no-wait")
-    assert process.wait() == FAILED
-    assert process.err.count("the lock's object is full") == 1
-    assert plane.api.get(place.paths[0]) == before
+    """Each of the lock's objects."""
+    full = {"annotations": {"a": "x" * (256 * 1024 - 10)}, "labels": {"kept": "1"}}
+    for number, kind in enumerate(OBJECTS[lock]):
+        place = Place(plane, namespace, lock, f"x{number}")
+        before = place.plant_one(kind, metadata=full)
+        process = run(processes, place, place.kubeconfig(), "--no-wait")
+        assert process.wait() == FAILED
+        assert process.out == ""
+        said = [line for line in process.err.splitlines() if "the lock's object is full" in line]
+        assert len(said) == 1, process.err
+        assert said[0].endswith("remove something from it, or give another --name")
+        assert plane.api.get(place.paths[number]) == before
