@@ -40,37 +40,44 @@ lock = functools.partial(option, section="Lock")
 api = functools.partial(option, section="Kubernetes API")
 timing = functools.partial(option, section="Timings")
 
-LOCK = (
-    lock(
+
+def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
+    """A decorator for --lock, with what differs from command to command."""
+    usual: dict[str, Any] = {"default": "lease", "show_default": True}
+    return lock(
         "--lock",
         "--leader-elect-resource-lock",
         "lock",
         type=LockType(),
-        default="lease",
-        show_default=True,
         metavar="TYPE",
         help="lease: a Lease at the Kubernetes API. configmap, endpoints: an annotation there, as client-go before"
         " 0.24 kept it. configmapsleases, endpointsleases: both, to get from the one to the other. file or file:PATH:"
         " a file on this machine.",
-    ),
-    lock(
-        "--name",
-        "--leader-elect-resource-name",
-        "name",
-        metavar="NAME",
-        show_default="the command's base name",
-        help="Shared by all candidates for this lock.",
-    ),
-    lock(
-        "-n",
-        "--namespace",
-        "--leader-elect-resource-namespace",
-        "namespace",
-        default="",
-        metavar="NAMESPACE",
-        show_default="POD_NAMESPACE, the service account's, the context's, default",
-        help="Where the lock is.",
-    ),
+        **usual | attributes,
+    )
+
+
+def name(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
+    """A decorator for --name, with what differs from command to command."""
+    usual: dict[str, Any] = {"metavar": "NAME", "help": "Shared by all candidates for this lock."}
+    return lock("--name", "--leader-elect-resource-name", "name", **usual | attributes)
+
+
+NAMESPACE = lock(
+    "-n",
+    "--namespace",
+    "--leader-elect-resource-namespace",
+    "namespace",
+    default="",
+    metavar="NAMESPACE",
+    show_default="POD_NAMESPACE, the service account's, the context's, default",
+    help="Where the lock is.",
+)
+
+LOCK = (
+    kind(),
+    name(show_default="the command's base name"),
+    NAMESPACE,
     lock("--identity", metavar="ID", show_default="HOSTNAME_UUID", help="This candidate, unlike any other."),
     lock(
         "--lock-label",
@@ -105,7 +112,7 @@ LOCK = (
     ),
 )
 
-API = (
+ROAD = (
     api(
         "--kubeconfig",
         default="",
@@ -118,9 +125,17 @@ API = (
     api("--user", default="", metavar="NAME", help="The kubeconfig's user to use."),
     api("-s", "--server", "--master", "server", default="", metavar="URL", help="The API server's address."),
     api("--as", "as", default="", metavar="USER", help="Act as this user (impersonation)."),
-    api(
-        "--request-timeout",
-        type=Duration(),
+)
+
+
+def request_timeout(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
+    """A decorator for --request-timeout, with what differs from command to command."""
+    return api("--request-timeout", type=Duration(), **attributes)
+
+
+API = (
+    *ROAD,
+    request_timeout(
         show_default="half the renew deadline",
         help="The longest that one request may take; no more than the default.",
     ),

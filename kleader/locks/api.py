@@ -14,7 +14,7 @@ import h11
 from kleader.election.events import Kind
 from kleader.locks import answers
 from kleader.locks.base import LockError, SetUpError, WatchError
-from kleader.locks.http import Answer, Connection
+from kleader.locks.http import MOST, Answer, Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -25,6 +25,7 @@ _HANDSHAKE = 5.0  # seconds for a connection that nobody waits for
 SILENCE = 300.0  # seconds without a byte, bookmarks included, after which a watch is taken for dead
 # ssl.SSLError is an OSError, asyncio.TimeoutError from Python 3.11 on; names that cannot be are ValueErrors.
 _BROKEN = (OSError, asyncio.TimeoutError, h11.ProtocolError, ValueError)
+JSON = "application/json"
 _OK = 200
 _DONE = {_OK, 201}
 
@@ -49,10 +50,22 @@ class Api:
         """How far the API server's clock is from this machine's, by the last call's answer; None where none told."""
         return answers.skew(*self._dated)
 
-    async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
-        """The object that a 200 or 201 carries; everything else is a LockError. ``timeout`` bounds the whole call."""
+    async def call(  # noqa: PLR0913 - the last two are for lists alone
+        self,
+        method: str,
+        target: str,
+        body: dict[str, Any] | None,
+        timeout: float,
+        *,
+        accept: str = JSON,
+        most: int = MOST,
+    ) -> dict[str, Any]:
+        """The object that a 200 or 201 carries; everything else is a LockError. ``timeout`` bounds the whole call.
+
+        ``accept``: the media type that is asked for; ``most``: the bytes that an answer may have.
+        """
         try:
-            answer = await asyncio.wait_for(self._call(method, target, body), timeout)
+            answer = await asyncio.wait_for(self._call(method, target, body, accept, most), timeout)
         except _BROKEN as error:
             if isinstance(error, ssl.SSLCertVerificationError):
                 self._distrust()  # its authority may have been replaced
@@ -66,7 +79,9 @@ class Api:
             raise self.unreadable("something that is no JSON object")
         return found
 
-    async def watch(self, target: str, timeout: float) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+    async def watch(
+        self, target: str, timeout: float, *, accept: str = JSON
+    ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """Type and object of each watch event; a WatchError ends it. ``timeout`` bounds its beginning.
 
         Meanwhile a connection is kept ready for the next call: the server closes idle ones, and a handshake would delay
@@ -78,7 +93,7 @@ class Api:
         if self._warmer is None:
             self._warmer = asyncio.get_running_loop().create_task(self._keep_warm())
         try:
-            connection, answer = opened = await asyncio.wait_for(self._watch(target), timeout)
+            connection, answer = opened = await asyncio.wait_for(self._watch(target, accept), timeout)
             if answer.status != _OK:
                 error = self._refused(answer, target)
                 reason, denied = f"the watch was refused: {error}", isinstance(error, answers.ForbiddenError)
@@ -110,19 +125,19 @@ class Api:
             self._warmer.cancel()
             self._warmer = None
 
-    async def _call(self, method: str, target: str, body: dict[str, Any] | None) -> Answer:
+    async def _call(self, method: str, target: str, body: dict[str, Any] | None, accept: str, most: int) -> Answer:
         connection = await self._ready()
         if not connection.usable:  # by an earlier call that nobody waits for any more
             connection.close()
             connection = await self._ready()
-        headers = [*self.credentials.headers(), ("Accept", "application/json")]
+        headers = [*self.credentials.headers(), ("Accept", accept)]
         data = b""
         if body is not None:
-            headers.append(("Content-Type", "application/json"))
+            headers.append(("Content-Type", JSON))
             data = json.dumps(body, separators=(",", ":")).encode()
         sent = time.time()
         try:
-            answer = await connection.call(method, target, headers, data)
+            answer = await connection.call(method, target, headers, data, most)
         except BaseException:  # what came on it next would be the answer to this
             connection.close()
             raise
@@ -141,11 +156,11 @@ class Api:
                 present = self._calls = await Connection.open(endpoint)
             return present
 
-    async def _watch(self, target: str) -> tuple[Connection, Answer]:
+    async def _watch(self, target: str, accept: str) -> tuple[Connection, Answer]:
         """What the server refuses is read whole."""
         connection = await Connection.open(await self.credentials.refresh())
         try:
-            answer = await connection.begin(target, [*self.credentials.headers(), ("Accept", "application/json")])
+            answer = await connection.begin(target, [*self.credentials.headers(), ("Accept", accept)])
             return connection, answer if answer.status == _OK else answer._replace(body=await connection.rest())
         except BaseException:
             connection.close()

@@ -71,15 +71,15 @@ class Connection(asyncio.Protocol):
         unasked = self._h11.trailing_data[0]
         return not self.closed.is_set() and self._h11.our_state is h11.IDLE and not unasked
 
-    async def call(self, method: str, target: str, headers: Headers, body: bytes = b"") -> Answer:
-        """Send a request and read the whole answer; at most MOST bytes of it."""
+    async def call(self, method: str, target: str, headers: Headers, body: bytes = b"", most: int = MOST) -> Answer:
+        """Send a request and read the whole answer; at most ``most`` bytes of it."""
         head = await self._begin(method, target, headers, body)
         data = bytearray()
         async for piece in self._body():
             data += piece
-            if len(data) > MOST:
+            if len(data) > most:
                 self.close()
-                msg = f"the answer is longer than {MOST >> 20} MiB"
+                msg = f"the answer is longer than {most >> 20} MiB"
                 raise h11.RemoteProtocolError(msg)
         answer = Answer(head.status_code, _headers(head), bytes(data))
         if self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE:
