@@ -1,4 +1,4 @@
-"""How options look, and those that say which lock, where, and with what timings: the same for every command."""
+"""How options look, and all of ``run``'s in groups: there is one declaration of each, whichever commands take it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.types import Duration, Label, LockType, Version
+from kleader.cli.types import Duration, Label, LockType, Signal, Switch, Verbosity, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
+LOSS_EXIT_CODE = 255  # glog.Fatalf's
 
 
 class Option(click.Option):
@@ -39,6 +40,9 @@ def option(*declarations: str, section: str, **attributes: Any) -> Callable[...,
 lock = functools.partial(option, section="Lock")
 api = functools.partial(option, section="Kubernetes API")
 timing = functools.partial(option, section="Timings")
+election = functools.partial(option, section="Election")
+of_command = functools.partial(option, section="Command")
+messages = functools.partial(option, section="Messages")
 
 
 def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
@@ -189,6 +193,91 @@ TIMING = (
     ),
 )
 
+ELECTION = (
+    election(
+        "--leader-elect",
+        is_flag=False,
+        flag_value="true",
+        default="true",
+        type=Switch(),
+        metavar="[true|false]",
+        help="false: run the command at once, with no election, as kube-controller-manager does.",
+    ),
+    election(
+        "--wait",
+        type=Duration(["live"]),
+        show_default="for ever",
+        help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen.",
+    ),
+    election("--no-wait", is_flag=True, help="Try to acquire once: --wait 0."),
+    election(
+        "--on-loss",
+        type=click.Choice(["exit", "wait"]),
+        default="exit",
+        show_default=True,
+        help="When leadership is lost: exit, or become a candidate again.",
+    ),
+    election(
+        "--loss-exit-code",
+        type=click.IntRange(0, 255),
+        metavar="STATUS",
+        default=LOSS_EXIT_CODE,
+        show_default=True,
+        help="The exit status when leadership is lost.",
+    ),
+    election("--no-release", is_flag=True, help="Leave the lock to run out at the end, instead of releasing it."),
+)
+
+COMMAND = (
+    of_command(
+        "--restart",
+        type=click.Choice(["no", "on-failure", "always"]),
+        default="no",
+        metavar="WHEN",
+        show_default=True,
+        help="no, on-failure or always: start a command that ended again while leading, with backoff.",
+    ),
+    of_command("--until-empty", is_flag=True, help="The command has ended only when all of its descendants have."),
+    of_command(
+        "--stop-signal",
+        type=Signal(),
+        metavar="SIGNAL",
+        show_default="the one received, else TERM",
+        help="How to ask the command to stop.",
+    ),
+    of_command(
+        "--stop-signal-to",
+        type=click.Choice(["main", "group"]),
+        default="main",
+        show_default=True,
+        help="Ask the main process alone, or its process group.",
+    ),
+    of_command(
+        "--stop-timeout",
+        type=Duration(),
+        default="25s",
+        show_default=True,
+        help="How long a command that was asked to stop may take before SIGKILL.",
+    ),
+)
+
+MESSAGES = (
+    messages("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr."),
+    messages(
+        "-v",
+        "--v",
+        "v",
+        is_flag=False,
+        flag_value="1",
+        default="0",
+        type=Verbosity(),
+        help="Say more; N is a level, as in -v=4.",
+    ),
+    messages("-q", "--quiet", "quiet", is_flag=True, help="Say only what went wrong."),
+)
+
+RUN = (LOCK, API, TIMING, ELECTION, COMMAND, MESSAGES)
+
 
 def add(*groups: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that adds groups of options in the order in which help shows them."""
@@ -196,6 +285,24 @@ def add(*groups: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[...
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for each in reversed([each for group in groups for each in group]):
             function = each(function)
+        return function
+
+    return decorate
+
+
+def of_run(without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that adds all options of ``run`` but those ``without``, by the names of their values.
+
+    Each is read from the variable that ``run`` reads, so that what is set for that holds for who speaks of it too.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = list(getattr(function, "__click_params__", ()))
+        params = add(*RUN)(function).__click_params__  # type: ignore[attr-defined]
+        kept = [param for param in params if param in own or param.name not in without]
+        for param in kept[len(own) :]:
+            param.envvar = f"KLEADER_RUN_{param.name.upper()}"
+        function.__click_params__ = kept  # type: ignore[attr-defined]
         return function
 
     return decorate

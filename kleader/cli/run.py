@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import signal
@@ -21,12 +20,6 @@ from kleader.election.record import LONGEST_DURATION
 from kleader.link.plan import Plan
 from kleader.locks.file import LockFileError, default_path, open_lock
 from kleader.log import Log
-
-LOSS_EXIT_CODE = 255  # glog.Fatalf's
-
-election = functools.partial(options.option, section="Election")
-of_command = functools.partial(options.option, section="Command")
-messages = functools.partial(options.option, section="Messages")
 
 EPILOG = """
 \b
@@ -53,89 +46,13 @@ Examples:
 
 
 @click.command(cls=CommandRunner, options_metavar="[OPTIONS] -- COMMAND [ARG]...", epilog=EPILOG)
-@options.add(options.LOCK, options.API, options.TIMING)
-@election(
-    "--leader-elect",
-    is_flag=False,
-    flag_value="true",
-    default="true",
-    type=types.Switch(),
-    metavar="[true|false]",
-    help="false: run the command at once, with no election, as kube-controller-manager does.",
-)
-@election(
-    "--wait",
-    type=types.Duration(["live"]),
-    show_default="for ever",
-    help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen.",
-)
-@election("--no-wait", is_flag=True, help="Try to acquire once: --wait 0.")
-@election(
-    "--on-loss",
-    type=click.Choice(["exit", "wait"]),
-    default="exit",
-    show_default=True,
-    help="When leadership is lost: exit, or become a candidate again.",
-)
-@election(
-    "--loss-exit-code",
-    type=click.IntRange(0, 255),
-    metavar="STATUS",
-    default=LOSS_EXIT_CODE,
-    show_default=True,
-    help="The exit status when leadership is lost.",
-)
-@election("--no-release", is_flag=True, help="Leave the lock to run out at the end, instead of releasing it.")
-@of_command(
-    "--restart",
-    type=click.Choice(["no", "on-failure", "always"]),
-    default="no",
-    metavar="WHEN",
-    show_default=True,
-    help="no, on-failure or always: start a command that ended again while leading, with backoff.",
-)
-@of_command("--until-empty", is_flag=True, help="The command has ended only when all of its descendants have.")
-@of_command(
-    "--stop-signal",
-    type=types.Signal(),
-    metavar="SIGNAL",
-    show_default="the one received, else TERM",
-    help="How to ask the command to stop.",
-)
-@of_command(
-    "--stop-signal-to",
-    type=click.Choice(["main", "group"]),
-    default="main",
-    show_default=True,
-    help="Ask the main process alone, or its process group.",
-)
-@of_command(
-    "--stop-timeout",
-    type=types.Duration(),
-    default="25s",
-    show_default=True,
-    help="How long a command that was asked to stop may take before SIGKILL.",
-)
-@messages("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr.")
-@messages(
-    "-v",
-    "--v",
-    "v",
-    is_flag=False,
-    flag_value="1",
-    default="0",
-    type=types.Verbosity(),
-    help="Say more; N is a level, as in -v=4.",
-)
-@messages("-q", "--quiet", "quiet", is_flag=True, help="Say only what went wrong.")
+@options.of_run()
 def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     """Run COMMAND only while this candidate is the leader.
 
     It is started when the lock is acquired and killed, with all of its descendants, before anybody else can have it.
     """
-    _prevail(given, "wait", "no_wait")
-    _prevail(given, "v", "quiet")
-    plan, remarks = _plan(list(command), given)
+    plan, remarks = make_plan(list(command), given)
     _check_command(command[0])
     if plan.lock == "file":
         _check_file(plan)
@@ -165,8 +82,10 @@ def _prevail(given: dict[str, Any], one: str, other: str) -> None:
     given[other if source(one) is click.core.ParameterSource.COMMANDLINE else one] = None
 
 
-def _plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
+def make_plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str]]:
     """The checked options, and what should be said of them. click.UsageError: exit status 2."""
+    _prevail(given, "wait", "no_wait")
+    _prevail(given, "v", "quiet")
     remarks: list[str] = []
     times = _timing(given, remarks)
     kind, path = given["lock"] if given["leader_elect"] else ("", "")
