@@ -153,13 +153,16 @@ class Credentials:
             output, _ = await asyncio.wait_for(helper.communicate(), _HELPER_TIMEOUT)
             access = json.loads(output)
         except asyncio.TimeoutError:
-            helper.terminate()
             msg = f"reading the kubeconfig {options['kubeconfig']} took longer than {_HELPER_TIMEOUT:.0f}s:"
             msg += " its exec plugin may be waiting for somebody to log in"
             raise SetUpError(msg) from None
         except ValueError:
             msg = f"cannot read the kubeconfig {options['kubeconfig']}"
             raise SetUpError(msg) from None
+        finally:
+            if helper.returncode is None:  # too late, or nobody wants it any more
+                helper.terminate()
+                await helper.communicate()
         if access.get("error"):
             raise SetUpError(access["error"])
         return dict(access)

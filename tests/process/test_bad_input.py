@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from tests.process.conftest import KLEADER
+from tests.support.processes import wait_gone, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -292,6 +295,17 @@ def test_a_plugin_that_hangs_ends_with_the_wait(processes: Processes, tmp_path: 
     )
     assert process.wait() == FAILED
     assert "no credentials for the API server were found in the time given by --wait" in process.err
+
+
+def test_who_reads_a_kubeconfig_does_not_outlive_the_elector(processes: Processes, tmp_path: Path) -> None:
+    """It would come to the supervisor, and count as the command's."""
+    readers = tmp_path / "readers"
+    path = write(tmp_path / "hangs", plugin(f"echo $PPID >>{readers}; exec sleep 600"))
+    processes.start([*KLEADER, "run", "--name=t", f"--kubeconfig={path}", "--", "true"], env=SURROUNDINGS)
+    wait_until(lambda: readers.exists() and readers.read_text().endswith("\n"), "a reader")
+    reader = int(readers.read_text())
+    os.kill(psutil.Process(reader).ppid(), signal.SIGKILL)
+    wait_gone(reader)
 
 
 def test_what_a_plugin_prints_beside_its_answer_is_no_part_of_the_commands_output(

@@ -57,13 +57,17 @@ class LoopThread:
         """Close what `open` opened; the tasks have ended."""
 
     async def _end(self) -> None:
+        await self._end_tasks()
+        await self.shut()
+        await self._end_tasks()  # whose connection came meanwhile
+        for _ in range(3):  # aborted transports close a round or two later
+            await asyncio.sleep(0)
+
+    async def _end_tasks(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.shut()
-        for _ in range(3):  # aborted transports close a round or two later
-            await asyncio.sleep(0)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import http.server
 import json
+import socket
 import ssl
 import threading
 import time
@@ -262,6 +264,25 @@ def test_a_stream_passes_as_it_comes_and_its_end_reaches_the_server(
     answer.close()
     client.close()
     assert upstream.gone.wait(20)
+
+
+def test_a_connection_that_comes_while_it_stops_is_ended_too(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else asyncio would complain of its handshake in some later test."""
+    seeing = HttpProxy(upstream).start()
+    shut = seeing.shut
+    with socket.socket() as late:
+
+        async def connect_first() -> None:
+            late.connect((LOOPBACK, seeing.port))
+            for _ in range(5):  # turns of the loop
+                await asyncio.sleep(0)
+            await shut()
+
+        monkeypatch.setattr(seeing, "shut", connect_first)
+        seeing.stop()
+    assert caplog.text == ""
 
 
 def test_an_expired_certificate_is_shown(upstream: Upstream) -> None:
