@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +18,6 @@ from tests.support.checker import Witness
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.conftest import Trials
     from tests.support.api import Object
     from tests.support.controlplane import ControlPlane
@@ -32,6 +32,7 @@ class Coordinated:
 
     def __init__(self, fleet: Fleet, plane: ControlPlane) -> None:
         self.fleet, self.witness, self.plane = fleet, fleet.witness, plane
+        self.processes: dict[str, Process] = {}
         self.user = plane.new_bare_user()
         plane.grant(self.user, fleet.namespace, rules(needed("lease", fleet.name, candidate="")))
 
@@ -39,7 +40,8 @@ class Coordinated:
         """Start one of this version."""
         config = self.plane.kubeconfig(self.user, self.fleet.namespace, server=more.pop("server", None))
         versions = ("--coordinated", f"--binary-version={version}")
-        return self.fleet.start(identity, *versions, *options, kubeconfig=config, **more)
+        self.processes[identity] = self.fleet.start(identity, *versions, *options, kubeconfig=config, **more)
+        return self.processes[identity]
 
     def candidate(self, identity: str) -> Object | None:
         """Its LeaseCandidate."""
@@ -175,6 +177,48 @@ def test_a_crashed_candidate_that_is_still_registered_delays_a_handover_by_ten_s
     assert gap < 10e9, coordinated.witness.story()
     coordinated.witness.check(terms=2)
     trials.count(1, "handovers past a crashed candidate")
+
+
+# --- a control plane that is wrong
+
+LAGGING = ("--lease-duration=6s", "--renew-deadline=3s", "--retry-period=2s")  # a renewTime gains 1 s in 2 s
+SLOW_CLOCK = [sys.executable, str(Path(__file__).parents[1] / "support" / "slow_clock.py")]
+
+
+@pytest.mark.timeout(120)
+def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_an_overlap(
+    coordinated: Coordinated, trials: Trials
+) -> None:
+    """It is taken for dead, and another is named over it: that one waits until it has seen no sign of it for so long.
+
+    The leader's command and its descendant do not mind being asked to stop.
+    """
+    slow = coordinated.start(
+        *("slow", "1.36.0"),
+        timings=LAGGING,
+        does=("--ignore-term", "--descendant"),
+        prefix=SLOW_CLOCK,
+        env={"BEHIND": "20"},
+    )
+    coordinated.leads(1, "slow")
+    slow.wait_err("this machine's clock is 20s behind the API server's")
+
+    def expired() -> bool:
+        spec = coordinated.fleet.spec()
+        ends: float = parse_time(spec["renewTime"]) / 1e6 + spec["leaseDurationSeconds"]
+        return ends < time.time()
+
+    wait_until(expired, "a renewal that is too old by the control plane's clock", 60)
+    history = History(coordinated.fleet)
+    coordinated.start("better", "1.35.0", timings=LAGGING)
+    assert slow.wait() == LOST
+    assert "lost the lock: the lock is held by better" in slow.err
+    coordinated.leads(2, "better")
+    coordinated.witness.check(terms=2)
+    assert "who led before may still run: waiting" in coordinated.processes["better"].err
+    holders = list(dict.fromkeys(seen["spec"].get("holderIdentity", "") for _, seen in history.states))
+    assert holders == ["slow", "better"]
+    trials.count(1, "leaders replaced alive by the control plane")
 
 
 # --- where there is no such thing
