@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kleader.link.plan import Plan
 
 FAILED = 125
-_PLAN, _LINK = 3, 4  # the elector's descriptors
+_PLAN, _LINK, _CLAIM = 3, 4, 5  # the elector's descriptors
 
 
 def interpreter() -> list[str]:
@@ -71,7 +71,8 @@ def supervise(fd: int) -> int:
             from kleader.elector.start import Electors
 
             command = [*interpreter(), "elect", str(_PLAN), str(_LINK), str(me.pid), str(me.start)]
-            elector = Elector(Electors(fd, command), max(plan.renew_deadline / 2, 3.0))
+            electors = Electors(fd, command, alone=plan.lock == plans.FOR_LIFE)
+            elector = Elector(electors, max(plan.renew_deadline / 2, 3.0))
         return loop.Supervisor(plan, log, queue, elector).run()
     except OSError as error:
         log.error(error.strerror or str(error))  # noqa: TRY400 - not of logging
@@ -95,7 +96,9 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
         log.error(f"the elector cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
         os._exit(FAILED)
     channel = Channel(socket.socket(fileno=link_fd))
-    api.main(plan, channel, log, supervisor, lambda options: [*interpreter(), "kubeconfig", options, *plan.path])
+    claim = socket.socket(fileno=_CLAIM) if plan.lock == plans.FOR_LIFE else None
+    helper = [*interpreter(), "kubeconfig"]
+    api.main(plan, channel, log, supervisor, lambda options: [*helper, options, *plan.path], claim)
 
 
 def kubeconfig(options: str, path: list[str]) -> None:

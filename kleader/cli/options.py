@@ -55,8 +55,8 @@ def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
         type=LockType(),
         metavar="TYPE",
         help="lease: a Lease at the Kubernetes API. configmap, endpoints: an annotation there, as client-go before"
-        " 0.24 kept it. configmapsleases, endpointsleases: both, to get from the one to the other. file or file:PATH:"
-        " a file on this machine.",
+        " 0.24 kept it. configmapsleases, endpointsleases: both, to get from the one to the other. leader-for-life: a"
+        " ConfigMap that this Pod owns, as operator-lib has it. file or file:PATH: a file on this machine.",
         **usual | attributes,
     )
 
@@ -226,6 +226,9 @@ ELECTION = (
         help="The exit status when leadership is lost.",
     ),
     election("--no-release", is_flag=True, help="Leave the lock to run out at the end, instead of releasing it."),
+    election(
+        "--release", is_flag=True, help="Release the lock at the end: with leader-for-life it stays with the Pod."
+    ),
 )
 
 COMMAND = (

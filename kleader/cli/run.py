@@ -17,7 +17,7 @@ from kleader.cli.say import FAILED, NOT_EXECUTABLE, NOT_FOUND, fail
 from kleader.election import timing
 from kleader.election.duration import text
 from kleader.election.record import LONGEST_DURATION
-from kleader.link.plan import Plan
+from kleader.link.plan import FOR_LIFE, Plan
 from kleader.locks.file import LockFileError, default_path, open_lock
 from kleader.log import Log
 
@@ -66,6 +66,8 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     )
     for remark in remarks:
         log.warning(remark)
+    if plan.lock == FOR_LIFE:
+        log.info("the lock does not expire: whoever gets it keeps it until its Pod is gone", pod=plan.pod)
     boot.become_supervisor(plan)
 
 
@@ -86,11 +88,13 @@ def make_plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str
     """The checked options, and what should be said of them. click.UsageError: exit status 2."""
     _prevail(given, "wait", "no_wait")
     _prevail(given, "v", "quiet")
+    _prevail(given, "release", "no_release")
     remarks: list[str] = []
     times = _timing(given, remarks)
     kind, path = given["lock"] if given["leader_elect"] else ("", "")
+    surroundings = os.environ.get("POD_NAMESPACE", "")
     namespace = types.namespace_name("--namespace", given["namespace"]) or types.namespace_name(
-        "POD_NAMESPACE", os.environ.get("POD_NAMESPACE", "")
+        "POD_NAMESPACE", surroundings
     )
     name = _name(given["name"], kind, path, command[0], remarks)
     if kind == "file":
@@ -103,7 +107,7 @@ def make_plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str
         remarks.append(f"--force does nothing with --lock {kind}: only endpoints and endpointsleases refuse a lock")
     identity = naming.identity() if given["identity"] is None else types.identity(given["identity"])
     wait, live = _wait(given)
-    if kind not in {"", "file"} and wait and wait <= times.lease_duration:
+    if kind not in {"", "file", FOR_LIFE} and wait and wait <= times.lease_duration:
         remarks.append(
             f"--wait {text(wait)} is not longer than the lease duration {text(times.lease_duration)}:"
             " the lock of a leader that crashed can never be taken in that time",
@@ -117,6 +121,8 @@ def make_plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str
         name=name,
         file=path,
         identity=identity,
+        pod=_pod(namespace, surroundings) if kind == FOR_LIFE else "",
+        pod_uid=os.environ.get("POD_UID", "") if kind == FOR_LIFE else "",
         labels=dict(given["lock_label"]),
         force=given["force"],
         coordinated=_coordinated(given, kind, identity, remarks),
@@ -137,7 +143,7 @@ def make_plan(command: list[str], given: dict[str, Any]) -> tuple[Plan, list[str
         loss_exit_code=given["loss_exit_code"],
         restart=given["restart"],
         until_empty=given["until_empty"],
-        release=not given["no_release"],
+        release=bool(given["release"]) if kind == FOR_LIFE else not given["no_release"],
         stop_signal=_stop_signal(given["stop_signal"]),
         stop_group=given["stop_signal_to"] == "group",
         stop_timeout=given["stop_timeout"],
@@ -185,7 +191,8 @@ def _timing(given: dict[str, Any], remarks: list[str]) -> timing.Timing:
     if times.lease_duration > LONGEST_DURATION:
         msg = f"lease duration {text(times.lease_duration)} is longer than a year: {text(LONGEST_DURATION)} at most"
         raise click.UsageError(msg)
-    if given["loss_grace"] is None and times.grace < timing.MOST_GRACE:
+    expires = given["lock"][0] != FOR_LIFE
+    if expires and given["loss_grace"] is None and times.grace < timing.MOST_GRACE:
         remarks.append(f"the grace on loss is shortened to {text(times.grace)}: no more fits into the lease duration")
     return times
 
@@ -218,6 +225,18 @@ def _name(given: str | None, kind: str, path: str, command: str, remarks: list[s
     if remark:
         remarks.append(remark)
     return name
+
+
+def _pod(namespace: str, surroundings: str) -> str:
+    """Where we run. Nothing but the downward API is sure to know."""
+    pod = os.environ.get("POD_NAME", "")
+    if not pod:
+        msg = f"--lock {FOR_LIFE} needs the name of the Pod in POD_NAME: set it by the downward API, to metadata.name"
+        raise click.UsageError(msg)
+    if surroundings and namespace != surroundings:
+        msg = f"--lock {FOR_LIFE} is in its Pod's namespace, {surroundings} by POD_NAMESPACE: leave -n {namespace} out"
+        raise click.UsageError(msg)
+    return types.object_name(pod, "POD_NAME")
 
 
 def _default_path(namespace: str, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kleader.election import duration
+from kleader.link.plan import FOR_LIFE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +69,7 @@ class LockType(click.ParamType[Any]):
     name = "lock"
     kinds = ("lease", "configmap", "endpoints", "configmapsleases", "endpointsleases")
     aliases = {alias: kind for kind in kinds for alias in (kind, f"{kind.removesuffix('s')}s", kind.removesuffix("s"))}  # noqa: RUF012 - read only
-    aliases["file"] = "file"
+    aliases |= {FOR_LIFE: FOR_LIFE, "file": "file"}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         """(type, path)."""
@@ -76,7 +77,7 @@ class LockType(click.ParamType[Any]):
             return value
         kind, colon, path = value.partition(":")
         if kind not in self.aliases or (colon and (kind != "file" or not path)):
-            kinds = ", ".join(self.kinds)
+            kinds = ", ".join((*self.kinds, FOR_LIFE))
             self.fail(f"{_short(value)} is not a lock: choose {kinds}, file or file:PATH", param, ctx)
         try:
             return self.aliases[kind], os.path.abspath(path) if path else ""
@@ -176,11 +177,11 @@ def candidate_name(value: str) -> str:
     return value
 
 
-def object_name(value: str) -> str:
+def object_name(value: str, source: str = "--name") -> str:
     """A name that every Kubernetes object may have; click.UsageError otherwise."""
     if len(value) > _LONGEST_NAME or not _DNS_NAME.fullmatch(value):
         rule = f"lower case letters, digits, - and . only, {_LONGEST_NAME} at most, a letter or digit first and last"
-        msg = f"--name {_short(value)} is not an object name: {rule}"
+        msg = f"{source} {_short(value)} is not an object name: {rule}"
         raise click.UsageError(msg)
     return value
 

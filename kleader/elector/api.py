@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 from kleader.election.acquire import SILENT
 from kleader.election.timing import JITTER
 from kleader.elector.loop import Loop
+from kleader.elector.orphans import left
 from kleader.elector.recorder import Recorder
+from kleader.link import messages as m
 from kleader.locks.api import Api
 from kleader.locks.base import LockError, SetUpError
 from kleader.locks.candidate import Description, LeaseCandidate, served
 from kleader.locks.credentials import Credentials
 from kleader.locks.kinds import make
+from kleader.locks.owned import Home
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from kleader.link.channel import Channel
@@ -28,14 +32,17 @@ if TYPE_CHECKING:
     from kleader.log import Log
 
 
-def main(
+def main(  # noqa: PLR0913, PLR0917 - what it was started with
     plan: Plan,
     channel: Channel,
     log: Log,
     supervisor: tuple[int, int],
     run_helper: Callable[[str], list[str]],
+    claim: socket.socket | None,
 ) -> None:
     """Run until the election is over; ends only by the link, whatever signals arrive.
+
+    ``claim`` is the supervisor's too, for a lock that one process of a Pod contends for at a time.
 
     The loop is left as it is: closing it would wait for a name resolution that cannot be interrupted.
     """
@@ -43,7 +50,7 @@ def main(
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    async def find_lock(replaces: bool) -> tuple[Lock, Recorder]:  # noqa: FBT001 - the loop's to ask
+    async def find_lock(assign: m.Assign) -> tuple[Lock, Recorder]:
         credentials = Credentials(plan.api, run_helper)
         await credentials.refresh()
         namespace = plan.namespace or credentials.namespace
@@ -57,8 +64,9 @@ def main(
             plan.lease_duration,
             warn=log.warning,
             force=plan.force,
-            replaces=replaces,
+            replaces=assign.leading or assign.replaces,
             candidate=await find_candidate(plan, api, namespace, log) if plan.coordinated else None,
+            home=_home(plan, namespace, assign, claim) if claim else None,
         )
         return lock, Recorder(credentials, log, plan.identity, plan.name)
 
@@ -101,3 +109,13 @@ async def _served(plan: Plan, api: Api, log: Log) -> str:
             await asyncio.sleep(pause * (1 + random.random() * JITTER))  # noqa: S311 - spreads rivals
     except asyncio.CancelledError:  # --wait is over
         raise SetUpError(trouble) from None
+
+
+def _home(plan: Plan, namespace: str, assign: m.Assign, claim: socket.socket) -> Home:
+    """Where this candidate lives; what its own environment names, the command of an earlier term has in its."""
+    ours = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name, "POD_NAME": plan.pod}
+
+    def any_left(spared: set[str], doomed: str) -> bool:
+        return left(ours, m.MARKER, spared, doomed)
+
+    return Home(plan.pod, plan.pod_uid, claim, any_left, assign.incarnation, assign.leading)

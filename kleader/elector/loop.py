@@ -39,7 +39,7 @@ _LAST_EVENTS = 0.5  # seconds that this process lives on for them, when all else
 class Loop:
     """One elector, from its assignment to its end.
 
-    ``find_lock`` is told whether there was an elector before this one, and may raise SetUpError.
+    ``find_lock`` is told what this elector was told first of all, and may raise SetUpError.
 
     ``supervisor`` is its pid and start time: the parent may be another by the time that this runs.
     """
@@ -50,7 +50,7 @@ class Loop:
         channel: Channel,
         log: Log,
         supervisor: tuple[int, int],
-        find_lock: Callable[[bool], Awaitable[tuple[Lock, Recorder]]],
+        find_lock: Callable[[m.Assign], Awaitable[tuple[Lock, Recorder]]],
     ) -> None:
         self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
         self._supervisor = supervisor
@@ -84,10 +84,10 @@ class Loop:
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
-        waits, replaces = plan.wait and not assign.leading, assign.leading or assign.replaces
+        waits = plan.wait and not assign.leading
         while self._lock is None:
             try:
-                found = await asyncio.wait_for(self._find_lock(replaces), plan.wait if waits else None)
+                found = await asyncio.wait_for(self._find_lock(assign), plan.wait if waits else None)
                 self._lock, self._recorder = found
             except (SetUpError, asyncio.TimeoutError) as error:
                 reason = str(error) or "no credentials for the API server were found in the time given by --wait"
@@ -177,7 +177,7 @@ class Loop:
         elif isinstance(action, e.Extend):
             self._extend(action)
         elif isinstance(action, e.Lost):
-            self._say(m.Lost(self._term, action.reason, action.kill_now))
+            self._lose(action)
         elif isinstance(action, e.Yield):
             self._say(m.Yield(self._term, action.reason))
         elif isinstance(action, e.Observe):
@@ -206,6 +206,11 @@ class Loop:
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
         self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
         self._tell(BECAME)
+
+    def _lose(self, lost: e.Lost) -> None:
+        self._say(m.Lost(self._term, lost.reason, lost.kill_now))
+        if self._watchdog and lost.kill_now:
+            self._watchdog.hurry()
 
     def _extend(self, extend: e.Extend) -> None:
         if self._watchdog:
@@ -329,8 +334,10 @@ class Loop:
         """The supervisor is dead: what is left of its tree is killed; the lock is not released."""
         if self._orphans and self._orphans.any:
             self._log.error("the supervisor is gone: killing what is left of the command; the lock is not released")
-            if not self._orphans.sweep_until_none():
-                self._log.error("some of the command's processes would not die")
+            while not self._orphans.sweep_until_none():
+                self._log.repeated("some of the command's processes would not die")
+                if not (self._lock and self._lock.traits.lasting):  # else nothing but this process keeps others away
+                    break
         os._exit(FAILED)
 
     def _on_timer(self) -> None:

@@ -9,6 +9,8 @@ from kleader import platform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kleader.platform import Process
 
 _PATIENCE = 60.0  # seconds spent on processes that will not die
@@ -82,6 +84,28 @@ class Orphans:
                 return False
             time.sleep(0.01)
         return True
+
+
+def left(variables: Mapping[str, str], marker: str, spared: set[str], doomed: str) -> bool:
+    """Whether processes of an earlier term are alive, as far as their environment tells it.
+
+    They carry ``variables`` and no marker of the terms ``spared``. Those of the term ``doomed`` are sent SIGKILL: who
+    started them is dead. What forked during the first look is met by the second.
+    """
+    wanted = [b"\0%b\0" % os.fsencode(f"{name}={value}") for name, value in variables.items()]
+    own = {os.getpid(), os.getppid()}
+    found = False
+    for _ in range(2):
+        for pid, each in platform.processes().items():
+            environment = b"\0" + platform.environment(pid)
+            if each.dead or not all(one in environment for one in wanted):
+                continue
+            if any(b"\0%b=" % os.fsencode(marker + term) in environment for term in spared):
+                continue
+            found = True
+            if doomed and pid not in own and b"\0%b=" % os.fsencode(marker + doomed) in environment:
+                _kill(each)
+    return found
 
 
 def _alive(pid: int, start: int) -> bool:

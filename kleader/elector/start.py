@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
 
 class Electors:
-    """Processes of their own Python, for locks at the API: ``command`` reads the plan from 3 and the link from 4."""
+    """Processes of their own Python, for locks at the API: ``command`` reads the plan from 3 and the link from 4.
+
+    Where ``alone`` it finds at 5 a socket that all of them share with the supervisor and with nobody else: what one of
+    them binds it to (kleader.locks.abstract) is taken as long as one of these processes lives. The command does not
+    inherit it.
+    """
 
     inherited: tuple[int, ...] = ()
     releases = True
 
-    def __init__(self, plan_fd: int, command: list[str]) -> None:
+    def __init__(self, plan_fd: int, command: list[str], *, alone: bool) -> None:
         self._plan_fd, self._command = plan_fd, command
+        self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if alone else None
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
         """Fork and exec one. OSError where there is no room for it."""
@@ -32,7 +38,8 @@ class Electors:
         pid = _fork(ours, theirs)
         if pid == 0:
             try:
-                _move((self._plan_fd, theirs.fileno()), first=3)
+                claim = (self._claim.fileno(),) if self._claim else ()
+                _move((self._plan_fd, theirs.fileno(), *claim), first=3)
                 os.execv(self._command[0], self._command)
             finally:
                 os._exit(125)

@@ -33,6 +33,11 @@ class Watchdog:
         """The supervisor is awake."""
         self.heard_at = platform.clock()
 
+    def hurry(self) -> None:
+        """The command must be dead now: somebody else may lead already."""
+        self.kill_at = min(self.kill_at, platform.clock())
+        self.ring()
+
     def ring(self) -> None:
         """From kill_at on ask the supervisor whether it is awake, and so is sweeping; it gets a moment to answer."""
         now = platform.clock()

@@ -7,6 +7,7 @@ import os
 from typing import NamedTuple
 
 READ = 1 << 16
+FOR_LIFE = "leader-for-life"
 
 
 class Plan(NamedTuple):
@@ -16,11 +17,13 @@ class Plan(NamedTuple):
     path: list[str]  # sys.path of the command line, for whoever needs its packages
     started: float  # boot clock, when kleader was started
     # the lock
-    lock: str  # lease, configmap, endpoints, configmapsleases, endpointsleases, file, or "" without election
+    lock: str  # lease, configmap, endpoints, configmapsleases, endpointsleases, leader-for-life, file, or "": none
     namespace: str  # "" : the elector finds out
     name: str
     file: str  # the file lock's path
     identity: str
+    pod: str  # where we run; leader-for-life alone
+    pod_uid: str  # "": whatever Pod has that name
     labels: dict[str, str]
     force: bool  # do what a lock would refuse to do
     coordinated: bool  # the control plane names the leader, where it can

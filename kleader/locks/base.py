@@ -23,9 +23,17 @@ class LockError(Exception):
 class WatchError(Exception):
     """A watch that is over."""
 
-    def __init__(self, reason: str, *, denied: bool = False, begun: bool = True, retry_after: float = 0.0) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        denied: bool = False,
+        begun: bool = True,
+        retry_after: float = 0.0,
+        moved: bool = False,
+    ) -> None:
         super().__init__(reason)
-        self.ended = WatchEnded(reason, denied=denied, begun=begun, retry_after=retry_after)
+        self.ended = WatchEnded(reason, denied=denied, begun=begun, retry_after=retry_after, moved=moved)
 
 
 class SetUpError(Exception):

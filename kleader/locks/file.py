@@ -13,9 +13,9 @@ import fcntl
 import json
 import os
 import stat
-import sys
 
 from kleader import platform
+from kleader.locks import abstract
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ _MOST = 1 << 16  # bytes of a record
 MAGIC = "kleader"
 _HEAD = b'{"kleader": 1'  # begins each record: one that was torn by a crash is still ours
 _LONGEST_TOKEN = 100
-_LONGEST_ADDRESS = 107
 
 
 class LockFileError(OSError):
@@ -100,28 +99,14 @@ def socket_name(path: str) -> bytes | None:
 
     The device tells one mount namespace's path from another's.
     """
-    if sys.platform != "linux":
-        return None
     directory, name = os.path.split(os.path.abspath(path))
     directory = os.path.realpath(directory)
-    address = f"\0kleader/{os.stat(directory).st_dev:x}{directory}/{name}".encode(errors="surrogateescape")
-    if len(address) > _LONGEST_ADDRESS:
-        import _blake2  # noqa: PLC0415 - hashlib's own, without the libraries that it loads
-
-        address = b"\0kleader/" + _blake2.blake2b(address, digest_size=32).hexdigest().encode()
-    return address
+    return abstract.address(f"{os.stat(directory).st_dev:x}{directory}/{name}".encode(errors="surrogateescape"))
 
 
 def claim(sock: socket.socket, path: str) -> bool:
     """Take the path's socket; False while a leader whose lock file was removed or replaced still holds it."""
-    name = socket_name(path)
-    if name is None:
-        return True
-    try:
-        sock.bind(name)
-    except OSError:
-        return bytes(sock.getsockname() or b"") == name
-    return True
+    return abstract.claim(sock, socket_name(path))
 
 
 def read(fd: int) -> dict[str, object] | None:

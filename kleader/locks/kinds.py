@@ -8,6 +8,7 @@ from kleader.locks.annotation import ConfigMapLock, EndpointsLock
 from kleader.locks.coordinated import Coordinated
 from kleader.locks.lease import Lease
 from kleader.locks.multi import MultiLock
+from kleader.locks.owned import OwnedLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kleader.locks.base import Lock
     from kleader.locks.coordinated import Candidate
     from kleader.locks.object import ObjectLock
+    from kleader.locks.owned import Home
 
 _SINGLE: dict[str, type[ObjectLock]] = {"lease": Lease, "configmap": ConfigMapLock, "endpoints": EndpointsLock}
 _PRIMARY = {"configmapsleases": "configmap", "endpointsleases": "endpoints"}
@@ -33,12 +35,13 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
     force: bool = False,
     replaces: bool = False,
     candidate: Candidate | None = None,
+    home: Home | None = None,
 ) -> Lock:
     """The lock of this kind (kinds of ``kleader.link.plan``) and name, for a candidate with this lease duration.
 
     ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do. ``replaces``: an
     elector before this one may have seen what is not there now. ``candidate``: of coordinated election, which Leases
-    alone have.
+    alone have. ``home``: where it lives, for a lock that is its Pod's.
     """
 
     def single(kind: str) -> ObjectLock:
@@ -51,6 +54,8 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
         coordinated = Coordinated(api, namespace, name, labels, warn)
         coordinated.candidate = candidate
         return coordinated
+    if home:
+        return OwnedLock(api, namespace, name, labels, warn, home)
     if kind in _PRIMARY:
         return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration, replaces=replaces)
     return single(kind)

@@ -80,18 +80,25 @@ class ObjectLock:
         return self.observed(await self._api.call("PUT", self._target, body, timeout))
 
     async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
-        """Each later state of the object; bookmarks only show that the watch is alive."""
-        query = {"watch": "1", "fieldSelector": f"metadata.name={self._name}", "allowWatchBookmarks": "true"}
-        if after:
-            query["resourceVersion"] = after.version
-        target = f"{self._collection}?{urllib.parse.urlencode(query)}"
+        """Each later state of the object."""
+        version = after.version if after else ""
+        async with aclosing(self._changes(self._collection, self._name, version, timeout)) as states:
+            async for found in states:
+                yield None if found is None else self.observed(found)
+
+    async def _changes(
+        self, collection: str, name: str, version: str, timeout: float
+    ) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """Each state of one object after ``version`` ("": the present one too); bookmarks only show it to be alive."""
+        query = {"watch": "1", "fieldSelector": f"metadata.name={name}", "allowWatchBookmarks": "true"}
+        if version:
+            query["resourceVersion"] = version
+        target = f"{collection}?{urllib.parse.urlencode(query)}"
         try:
             async with aclosing(self._api.watch(target, timeout)) as events:
                 async for kind, found in events:
-                    if kind == "DELETED":
-                        yield None
-                    elif kind != "BOOKMARK":
-                        yield self.observed(found)
+                    if kind != "BOOKMARK":
+                        yield None if kind == "DELETED" else found
         except LockError as error:
             raise WatchError(str(error)) from None
 
@@ -106,19 +113,25 @@ class ObjectLock:
 
     def observed(self, found: dict[str, Any]) -> Observed:
         """What the object shows; Kind.UNREACHABLE where it is not the object that was asked for."""
-        metadata = found.get("metadata")
-        if not isinstance(metadata, dict) or metadata.get("name") != self._name or found.get("kind") != self.kind:
-            raise self._api.unreadable(f"something that is not the {self.kind} {self._name}")
-        version = metadata.get("resourceVersion")
-        if not isinstance(version, str) or not version or not isinstance(metadata.get("uid"), str):
-            raise self._api.unreadable(f"a {self.kind} without uid or resourceVersion")
+        metadata = self._checked(found, self.kind, self._name)
         incarnation = texts(metadata.get("annotations")).get(INCARNATION)
         try:
             record, fault = self.decode(found), ""
         except MalformedRecordError as error:
             mend = f"mend it with kubectl edit {self.kind.lower()} -n {self.namespace} {self._name}"
             record, fault = Record(), f"the {self.kind} {self.namespace}/{self._name} is malformed: {error}; {mend}"
+        version = metadata["resourceVersion"]
         return Observed(record, incarnation if isinstance(incarnation, str) else "", version, fault, found)
+
+    def _checked(self, found: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+        """The metadata of the object of this kind and name, with a uid and a version; Kind.UNREACHABLE otherwise."""
+        metadata = found.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("name") != name or found.get("kind") != kind:
+            raise self._api.unreadable(f"something that is not the {kind} {name}")
+        version = metadata.get("resourceVersion")
+        if not isinstance(version, str) or not version or not isinstance(metadata.get("uid"), str):
+            raise self._api.unreadable(f"a {kind} without uid or resourceVersion")
+        return metadata
 
     def warn_once(self, sentence: str) -> None:
         """Tell what somebody should look at, unless it was told before."""

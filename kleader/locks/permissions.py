@@ -26,12 +26,14 @@ class Permission(NamedTuple):
 
 _COORDINATION = "coordination.k8s.io"
 _POLLED = "the lock is polled"
+_FOR_LIFE = "leader-for-life"
 _LOCKS = {
     "lease": ("leases",),
     "configmap": ("configmaps",),
     "endpoints": ("endpoints",),
     "configmapsleases": ("configmaps", "leases"),
     "endpointsleases": ("endpoints", "leases"),
+    _FOR_LIFE: ("configmaps",),
 }
 
 
@@ -44,6 +46,9 @@ def needed(lock: str, name: str, *, candidate: str | None = None) -> tuple[Permi
     if permissions and "endpoints" in _LOCKS[lock]:
         unknown = "nobody can tell whether the lock spoils a Service without a selector"
         permissions.append(Permission("", "services", "get", name, unknown))
+    if lock == _FOR_LIFE:
+        permissions.append(Permission("", "configmaps", "delete", name))  # of who is dead; its own is updated
+        permissions += [Permission("", "pods", "get"), Permission("", "pods", "watch", "", _POLLED)]
     if candidate is not None:
         slow = "the control plane takes an ended candidate for a live one until it does not answer"
         permissions += _of_object("leasecandidates", candidate, polled="the LeaseCandidate is polled")

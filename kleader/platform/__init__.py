@@ -23,6 +23,7 @@ if sys.platform == "linux":
     from kleader.platform.procfs import (
         below,
         children,
+        environment,
         environment_has,
         filesystem,
         kill,
@@ -44,6 +45,7 @@ else:
         clock,
         default_signals,
         die_with_parent,
+        environment,
         environment_has,
         filesystem,
         kill,
@@ -68,6 +70,7 @@ __all__ = [
     "default_signals",
     "descendants",
     "die_with_parent",
+    "environment",
     "environment_has",
     "filesystem",
     "kill",

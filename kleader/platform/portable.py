@@ -181,10 +181,16 @@ def kill(target: Process, signum: int = signal.SIGKILL) -> bool:
 
 def environment_has(pid: int, marker: str) -> bool:
     """Whether the process was started with the variable ``marker``."""
+    return f"\0{marker}=".encode() in b"\0" + environment(pid)
+
+
+def environment(pid: int) -> bytes:
+    """What the process was started with, each variable ended by a NUL; b"" where that cannot be told."""
     try:
-        return marker in psutil.Process(pid).environ()
+        found = psutil.Process(pid).environ()
     except (psutil.Error, OSError):
-        return False
+        return b""
+    return b"".join(os.fsencode(f"{name}={value}\0") for name, value in found.items())
 
 
 def filesystem(device: int) -> str:

@@ -104,11 +104,16 @@ def kill(target: Process, signum: int = signal.SIGKILL) -> bool:
 
 def environment_has(pid: int, marker: str) -> bool:
     """Whether the process was started with the variable ``marker`` (its /proc/PID/environ; setproctitle wipes it)."""
+    return f"\0{marker}=".encode() in b"\0" + environment(pid)
+
+
+def environment(pid: int) -> bytes:
+    """What the process was started with, each variable ended by a NUL; b"" where that cannot be told."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"\0{marker}=".encode() in b"\0" + file.read()
+            return file.read()
     except OSError:
-        return False
+        return b""
 
 
 def filesystem(device: int) -> str:

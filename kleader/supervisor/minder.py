@@ -92,9 +92,9 @@ class Minder:
         if said.released:
             self._log.info("released the lock")
         elif term.lead and not self._plan.release:
-            self._log.info("not released, as asked: the lock runs out by itself")
+            self._log.info(f"not released{'' if self._plan.pod else ', as asked'}: {self._fate}")
         elif term.lead and not term.lost:
-            self._log.warning(f"did not release the lock: {said.why}; it runs out by itself")
+            self._log.warning(f"did not release the lock: {said.why}; {self._fate}")
 
     def abandon(self) -> None:
         """It takes too long over its end."""
@@ -102,6 +102,11 @@ class Minder:
         if not self._parted:
             self._log.warning("the elector did not end in time: not released")
         self._elector.kill()
+
+    @property
+    def _fate(self) -> str:
+        """What becomes of a lock that is not released."""
+        return f"the lock stays with the Pod {self._plan.pod}" if self._plan.pod else "the lock runs out by itself"
 
     def _start(self, state: State, term: Term, now: float) -> bool:
         elector = self._elector

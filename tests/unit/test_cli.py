@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Refuse = Callable[..., str]
 
 USAGE = 2
-LOCKS = "lease, configmap, endpoints, configmapsleases, endpointsleases, file"
+LOCKS = "lease, configmap, endpoints, configmapsleases, endpointsleases, leader-for-life, file"
 LONG = "9" * 5000  # more digits than int() takes
 SPELLINGS = {
     "--leader-elect-resource-lock": "--lock",
@@ -44,7 +44,7 @@ class Invocation:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plans: list[Plan] = []
         monkeypatch.setattr(boot, "become_supervisor", self.plans.append)
-        for name in [name for name in os.environ if name.startswith(("KLEADER_", "POD_NAMESPACE"))]:
+        for name in [name for name in os.environ if name.startswith(("KLEADER_", "POD_"))]:
             monkeypatch.delenv(name)
 
     def __call__(self, *args: str, **environ: str) -> Result:
@@ -348,6 +348,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "on_loss": ("wait", "on_loss", "wait"),
     "loss_exit_code": ("1", "loss_exit_code", 1),
     "no_release": ("true", "release", False),
+    "release": ("true", "release", True),
     "restart": ("always", "restart", "always"),
     "until_empty": ("1", "until_empty", True),
     "stop_signal": ("INT", "stop_signal", signal.SIGINT),
@@ -357,6 +358,9 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "v": ("4", "verbosity", 5),
     "quiet": ("true", "verbosity", 0),
 }
+
+FOR_LIFE = {"KLEADER_RUN_LOCK": "leader-for-life", "POD_NAME": "p"}
+BESIDE = {"release": FOR_LIFE}  # by parameter: the surroundings in which it makes a difference
 
 
 NEEDS = {"coordinated": ["--binary-version=1.36.0"]}  # options that are not given alone
@@ -382,12 +386,13 @@ def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click
     """Each spelling on the command line, and KLEADER_RUN_OPTION, do the same; help names the variable."""
     assert param.name
     value, field, expected = VALUES[param.name]
+    beside = BESIDE.get(param.name, {})
     command = (*NEEDS.get(param.name, ()), *([] if param.name == "name" else ["--name", "t"]), "--", "true")
-    assert not shown(parse("--name", "t", "--", "true"), field, expected)
+    assert not shown(parse("--name", "t", "--", "true", **beside), field, expected)
     for spelling in param.opts:
         given = [spelling] if param.is_flag else [spelling, value]
-        assert shown(parse(*given, *command), field, expected), spelling
-    assert shown(parse(*command, **{variable(param): value}), field, expected)
+        assert shown(parse(*given, *command, **beside), field, expected), spelling
+    assert shown(parse(*command, **{variable(param): value}, **beside), field, expected)
     context = click.Context(run, info_name="run", auto_envvar_prefix="KLEADER_RUN")
     _, text = param.get_help_record(context) or ("", "")
     assert f"[env var: {variable(param)}" in text
@@ -398,7 +403,7 @@ def test_an_empty_variable_is_none(parse: Parse, param: click.Option) -> None:
     assert param.name
     _, field, expected = VALUES[param.name]
     command = ("--", "true") if param.name == "name" else ("--name", "t", "--", "true")
-    assert not shown(parse(*command, **{variable(param): ""}), field, expected)
+    assert not shown(parse(*command, **{variable(param): ""}, **BESIDE.get(param.name, {})), field, expected)
 
 
 def test_a_bad_variable_is_a_usage_error_that_names_it(refuse: Refuse) -> None:
@@ -589,10 +594,45 @@ def test_help_fits_eighty_columns_and_shows_every_option_and_variable() -> None:
 def test_help_names_every_kind_of_lock() -> None:
     text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
     said = text.partition("--lock TYPE")[2].partition("--name")[0]
-    assert set(LOCKS.split(", ")) <= set(re.findall(r"\w+", said))
+    assert set(LOCKS.split(", ")) <= set(re.findall(r"[\w-]+", said))
 
 
 def test_help_tells_every_exit_status() -> None:
     text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
     told = [line.split()[0] for line in text.partition("Exit status:")[2].splitlines() if line.strip()]
     assert told[1:7] == ["2", "124", "125", "126", "127", "255"]
+
+
+# --- the lock of a Pod
+
+
+def test_a_lock_for_life_needs_the_name_of_the_pod(refuse: Refuse) -> None:
+    """A host's name is only often the Pod's."""
+    said = refuse("--lock", "leader-for-life")
+    assert said.startswith("--lock leader-for-life needs the name of the Pod in POD_NAME")
+    said = refuse("--lock", "leader-for-life", POD_NAME="P")
+    assert said.startswith("POD_NAME 'P' is not an object name")
+
+
+def test_a_lock_for_life_is_in_the_pods_namespace(parse: Parse) -> None:
+    plan = parse(**FOR_LIFE, POD_NAMESPACE="here", POD_UID="u")
+    assert (plan.lock, plan.namespace, plan.pod, plan.pod_uid) == ("leader-for-life", "here", "p", "u")
+    assert parse("-n", "here", **FOR_LIFE, POD_NAMESPACE="here").namespace == "here"
+
+
+def test_a_lock_for_life_in_another_namespace_than_the_pods_is_refused(refuse: Refuse) -> None:
+    """An owner in another namespace is none: the garbage collector would delete the lock at once."""
+    assert "leave -n there out" in refuse("-n", "there", **FOR_LIFE, POD_NAMESPACE="here")
+
+
+def test_a_pod_is_asked_for_by_a_lock_for_life_alone(parse: Parse) -> None:
+    plan = parse(POD_NAME="p", POD_UID="u")
+    assert (plan.pod, plan.pod_uid, plan.release) == ("", "", True)
+
+
+def test_what_a_lock_for_life_means_is_said_at_the_start_and_nothing_of_leases(
+    parse: Parse, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert parse("--wait", "5s", **FOR_LIFE).release is False
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said.endswith("the lock does not expire: whoever gets it keeps it until its Pod is gone")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
 
 
-async def _never(_replaces: bool) -> tuple[Lock, Recorder]:  # noqa: FBT001 - as the loop asks
+async def _never(_assign: m.Assign) -> tuple[Lock, Recorder]:
     await asyncio.Event().wait()
     raise AssertionError
 

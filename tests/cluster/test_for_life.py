@@ -1,0 +1,287 @@
+"""leader-for-life through the whole program, beside operator-lib's own, with the real garbage collector."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.crew import Crew
+from tests.cluster.fleet import elector
+from tests.support.api import path_of
+from tests.support.objects import config_map, owned_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conftest import Trials
+    from tests.support.checker import Witness
+    from tests.support.controlplane import ControlPlane
+    from tests.support.plane import Plane
+    from tests.support.processes import Process, Processes
+
+ROUNDS = 10
+INCARNATION = "kleader/incarnation"
+
+
+@pytest.fixture
+def crew(
+    plane: Plane, namespace: str, processes: Processes, witness: Witness, for_life: Callable[..., list[str]]
+) -> Crew:
+    return Crew(plane, namespace, processes, witness, for_life)
+
+
+@pytest.fixture
+def uncollected(own_plane: ControlPlane) -> None:
+    """Nobody but candidates deletes anything."""
+    if own_plane.manager.running:
+        own_plane.manager.pause()
+
+
+# --- who leads next
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_the_next_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
+    """The command's end alone hands nothing over: the lock stays with its Pod."""
+    first = crew.kleader("a")
+    crew.witness.wait_start()
+    assert crew.owner() == "a"
+    crew.waiting("b", behind="a")
+    assert crew.ends("a") == 0
+    assert "not released: the lock stays with the Pod a" in first.err
+    assert crew.owner() == "a"
+    crew.remove("a")
+    assert crew.witness.wait_start(2).identity == "b"
+    assert crew.owner() == "b"
+    crew.witness.check(terms=2)
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_what_a_dead_pod_leaves_needs_no_garbage_collector(crew: Crew) -> None:
+    crew.kleader("a")
+    crew.witness.wait_start()
+    second = crew.waiting("b", behind="a")
+    crew.ends("a", crash=True)
+    crew.remove("a")
+    assert crew.witness.wait_start(2).identity == "b"
+    crew.witness.check(terms=2)
+    assert "WARNING" not in second.err
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_with_release_others_lead_while_the_pod_lives(crew: Crew) -> None:
+    """operator-lib finds nothing left; a kleader has seen it given up."""
+    first = crew.kleader("a", "--release")
+    crew.witness.wait_start()
+    lib = crew.lib("b")
+    lib.wait_err("Not the leader")
+    assert crew.ends("a") == 0
+    assert "released the lock" in first.err
+    assert crew.witness.wait_start(2).identity == "b"
+    crew.ends("b")
+    crew.waiting("c", "--release", behind="b")
+    crew.remove("b")
+    assert crew.witness.wait_start(3).identity == "c"
+    crew.waiting("d", "--release", behind="c")
+    crew.ends("c")
+    assert crew.witness.wait_start(4).identity == "d"
+    assert crew.ends("d") == 0
+    assert crew.lock() is None
+    crew.witness.check(terms=4)
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_a_container_that_is_started_anew_leads_on(crew: Crew) -> None:
+    """However it ended: the lock is its Pod's, and the processes of the earlier term are dead."""
+    crew.kleader("a")
+    crew.witness.wait_start()
+    crew.waiting("b", behind="a")
+    for number, crash in enumerate((False, True), 2):
+        crew.ends("a", crash=crash)
+        again = crew.kleader("a")
+        assert crew.witness.wait_start(number).identity == "a"
+        assert "an earlier process had the lock here, and is dead: taking it over" in again.err
+    crew.witness.check(terms=3)
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_a_pod_that_came_back_under_its_name_is_another(crew: Crew) -> None:
+    """As a StatefulSet makes it; operator-lib would lead on there."""
+    crew.kleader("a")
+    crew.witness.wait_start()
+    crew.ends("a", crash=True)
+    crew.remove("a")
+    old = crew.lock()
+    crew.kleader("a")
+    assert crew.witness.wait_start(2).identity == "a"
+    new = crew.lock()
+    assert old
+    assert new
+    assert new["metadata"]["ownerReferences"] == [owned_by(crew.pods["a"])]
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    crew.waiting("b", behind="a")
+    crew.ends("a", crash=True)
+    crew.remove("a")
+    crew.pod("a")
+    assert crew.witness.wait_start(3).identity == "b"
+    crew.witness.check(terms=3)
+
+
+@pytest.mark.usefixtures("garbage_collector")
+@pytest.mark.parametrize("reason", ["Evicted", "Preempting"])
+def test_an_evicted_leader_is_followed_once_its_containers_have_ended(crew: Crew, reason: str) -> None:
+    crew.kleader("a")
+    crew.witness.wait_start()
+    crew.waiting("b", behind="a")
+    crew.state("a", "Failed", reason, ended=False)
+    crew.ends("a", crash=True)
+    assert crew.owner() == "a"
+    crew.state("a", "Failed", reason)
+    assert crew.witness.wait_start(2).identity == "b"
+    assert crew.plane.api.find(path_of(crew.pods["a"])), "nobody has deleted the Pod"
+    crew.witness.check(terms=2)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.usefixtures("garbage_collector")
+def test_twenty_handovers_in_both_directions_have_no_overlap(crew: Crew, trials: Trials) -> None:
+    """Two of each, planned and by crashes; each side sees the other's leaders."""
+
+    def kleader(pod: str) -> Process:
+        return crew.kleader(pod, "--release") if pod.endswith(("0", "5")) else crew.kleader(pod)
+
+    leader = crew.fresh(crew.lib, "lib")
+    assert crew.witness.wait_start().identity == leader
+    to_kleader = to_lib = 0
+    while min(to_kleader, to_lib) < ROUNDS:
+        crash = to_kleader % 3 == 2
+        waiting = "lib" if leader.startswith("k") else "k"
+        for letter, start in (("k", kleader), ("lib", crew.lib)):
+            for _ in range(2 - sum(name.startswith(letter) for name in crew.running)):
+                crew.fresh(start, letter)
+        if waiting == "lib":  # who waits on our side would be faster
+            for name in [name for name in crew.running if name.startswith("k") and name != leader]:
+                crew.ends(name)
+                crew.remove(name)
+        for name, process in crew.running.items():
+            if name != leader:
+                process.wait_err(rf"the leader is {leader}$" if name.startswith("k") else "Not the leader")
+        terms = len(crew.witness.terms())
+        crew.ends(leader, crash=crash)
+        crew.remove(leader)
+        leader = crew.witness.wait_start(terms + 1).identity
+        to_kleader, to_lib = to_kleader + leader.startswith("k"), to_lib + leader.startswith("lib")
+    crew.witness.check()
+    trials.count(to_kleader + to_lib, "handovers between kleader and operator-lib")
+
+
+# --- one kleader of a Pod
+
+
+def test_of_two_in_one_pod_the_second_waits_for_the_end_of_the_first(crew: Crew) -> None:
+    first = crew.kleader("a")
+    crew.witness.wait_start()
+    second = crew.kleader("a")
+    second.wait_err("another kleader of this Pod contends for it")
+    third = crew.kleader("a", "--no-wait")
+    assert third.wait() == 124
+    assert "another kleader of this Pod" in third.err
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    crew.witness.wait_start(2)
+    crew.witness.check(terms=2)
+
+
+def test_what_outlives_a_kleader_that_was_killed_is_dead_before_the_next_of_its_pod_leads(crew: Crew) -> None:
+    """Its elector is killed with it, and the descendant is nobody's child."""
+    crew.kleader("a", does=["--descendant", "--ignore-term"])
+    crew.witness.wait_start()
+    crew.witness.wait_descendant(1)
+    first = crew.running["a"]
+    for pid in (elector(first), first.pid):
+        os.kill(pid, signal.SIGKILL)
+    crew.kleader("a")
+    crew.witness.wait_start(2)
+    crew.witness.check(terms=2)
+
+
+# --- what a leader sees
+
+
+SIGHTS: dict[str, Callable[[Crew], object]] = {
+    "gone": lambda crew: crew.plane.api.delete(crew.path),
+    "another owner": lambda crew: crew.plane.api.merge(
+        crew.path, {"metadata": {"ownerReferences": [owned_by(crew.pod("other"))]}}
+    ),
+    "a second owner": lambda crew: crew.plane.api.merge(
+        crew.path, {"metadata": {"ownerReferences": [owned_by(crew.pod(name)) for name in ("a", "other")]}}
+    ),
+    "another incarnation": lambda crew: crew.plane.api.merge(
+        crew.path, {"metadata": {"annotations": {INCARNATION: "x"}}}
+    ),
+    "no incarnation": lambda crew: crew.plane.api.merge(crew.path, {"metadata": {"annotations": {INCARNATION: None}}}),
+    "its Pod gone": lambda crew: crew.remove("a"),
+    "its Pod evicted": lambda crew: crew.state("a", "Failed", "Evicted"),
+}
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_a_leader_that_sees_the_lock_or_its_pod_otherwise_kills_at_once(crew: Crew, sight: str) -> None:
+    """Without grace: the command would take TERM's time."""
+    leader = crew.kleader("a", does=["--ignore-term"])
+    crew.witness.wait_start()
+    SIGHTS[sight](crew)
+    assert leader.wait() == 255, leader.err
+    assert "stopping the command" not in leader.err
+    crew.witness.check(terms=1)
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_a_lock_that_vanished_is_its_owners_until_its_pod_is_gone(crew: Crew) -> None:
+    """For who saw it; its Pod may have it anew."""
+    crew.kleader("a", "--on-loss=wait")
+    crew.witness.wait_start()
+    second = crew.waiting("b", behind="a")
+    crew.plane.api.delete(crew.path)
+    assert crew.witness.wait_start(2).identity == "a"
+    crew.ends("a", crash=True)
+    crew.plane.api.delete(crew.path)
+    second.wait_err("the lock is gone, but not the Pod a, which had it: waiting for its end")
+    assert crew.lock() is None
+    crew.remove("a")
+    assert crew.witness.wait_start(3).identity == "b"
+    crew.witness.check(terms=3)
+
+
+# --- what is no lock of a Pod
+
+
+def test_a_config_map_that_no_pod_owns_alone_is_held_named_and_left_as_it_is(crew: Crew) -> None:
+    api = crew.plane.api
+    other = api.create(config_map(crew.namespace, "other"))
+    pods = [crew.pod("one"), crew.pod("two")]
+    candidate = None
+    for owners, said in (
+        ([], "has no owner, not one Pod"),
+        (pods, "has 2 owners, not one Pod"),
+        ([other], "belongs to the ConfigMap other, which is no Pod"),
+    ):
+        found = api.create(config_map(crew.namespace, "x", owners=owners, data={"kept": "1"}))
+        candidate = crew.kleader("a", "--no-wait")
+        assert candidate.wait() == 124
+        assert candidate.err.count(f"the ConfigMap {crew.namespace}/x {said}") == 1
+        assert crew.lock() == found
+        api.delete(crew.path)
+
+
+def test_operator_libs_own_lock_in_ones_own_pod_is_held(crew: Crew) -> None:
+    crew.lib("a")
+    crew.witness.wait_start()
+    beside = crew.kleader("a", "--no-wait")
+    assert beside.wait() == 124
+    assert "a process of this Pod that is not kleader has it" in beside.err
+    crew.witness.check(terms=1)
