@@ -12,6 +12,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is 
 import click
 
 from kleader import __version__
+from kleader.cli.manifest import manifest
 from kleader.cli.run import run
 from kleader.cli.say import FAILED, fail
 
@@ -31,7 +32,8 @@ def cli() -> None:
     """
 
 
-cli.add_command(run)
+for command in (run, manifest):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
-CLUSTER = "Kubernetes API"
 LOSS_EXIT_CODE = 255  # glog.Fatalf's
+_GIVEN = {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}
 
 
 class Option(click.Option):
@@ -23,6 +23,7 @@ class Option(click.Option):
     def __init__(self, declarations: Sequence[str], section: str, **attributes: Any) -> None:  # noqa: ANN401 - click's
         super().__init__(declarations, show_envvar=True, **attributes)
         self.section = section
+        self.of_run = False
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """As click has it, with fewer names."""
@@ -32,6 +33,21 @@ class Option(click.Option):
         finally:
             self.opts = names
 
+    def process_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - click's
+        """As click has it; what was given is kept as it was written."""
+        ctx.meta[f"{__name__}.{self.name}"] = value
+        return super().process_value(ctx, value)
+
+    def written(self, ctx: click.Context) -> list[str]:
+        """What was given of it, on the command line or in the environment, as arguments."""
+        if ctx.get_parameter_source(str(self.name)) not in _GIVEN:
+            return []
+        name = next(each for each in self.opts if each.startswith("--"))
+        if self.is_flag:
+            return [name] if ctx.params[str(self.name)] else []
+        given = ctx.meta[f"{__name__}.{self.name}"]
+        return [f"{name}={each.removeprefix('=')}" for each in (given if self.multiple else [given])]  # as in -v=4
+
 
 def option(*declarations: str, section: str, **attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
     """A decorator as click.option, for an Option."""
@@ -39,11 +55,12 @@ def option(*declarations: str, section: str, **attributes: Any) -> Callable[...,
 
 
 lock = functools.partial(option, section="Lock")
-api = functools.partial(option, section=CLUSTER)
+api = functools.partial(option, section="Kubernetes API")
 timing = functools.partial(option, section="Timings")
 election = functools.partial(option, section="Election")
 of_command = functools.partial(option, section="Command")
 messages = functools.partial(option, section="Messages")
+workload = functools.partial(option, section="Workload")
 
 
 def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
@@ -305,6 +322,7 @@ def of_run(without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Call
         params = add(*RUN)(function).__click_params__  # type: ignore[attr-defined]
         kept = [param for param in params if param in own or param.name not in without]
         for param in kept[len(own) :]:
+            param.of_run = True
             param.envvar = f"KLEADER_RUN_{param.name.upper()}"
         function.__click_params__ = kept  # type: ignore[attr-defined]
         return function

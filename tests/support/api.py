@@ -52,18 +52,27 @@ class Api:
 
     # --- any request
     def request(
-        self, method: str, path: str, body: Object | None = None, *, timeout: float = 30, mime: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Object | str | None = None,
+        *,
+        timeout: float = 30,
+        mime: str = "application/json",
     ) -> tuple[int, str]:
-        """Send one request and return status and body; OSError where there is no answer."""
+        """Send one request, a text as it is, and return status and body; OSError where there is no answer."""
         connection = http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=self._tls)
         try:
-            connection.request(method, path, json.dumps(body) if body else None, self._headers | {"Content-Type": mime})
+            data = body.encode() if isinstance(body, str) else json.dumps(body) if body else None
+            connection.request(method, path, data, self._headers | {"Content-Type": mime})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:
             connection.close()
 
-    def call(self, method: str, path: str, body: Object | None = None, *, mime: str = "application/json") -> Object:
+    def call(
+        self, method: str, path: str, body: Object | str | None = None, *, mime: str = "application/json"
+    ) -> Object:
         """Send one request and return the answer's JSON; ApiError for anything but 2xx."""
         status, text = self.request(method, path, body, mime=mime)
         if not 200 <= status < 300:

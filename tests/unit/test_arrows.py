@@ -35,7 +35,7 @@ PACKAGES = {
     "h11": ("kleader.elector", "kleader.locks"),
     "kubernetes": ("kleader.locks.kubeconfig",),
     "psutil": ("kleader.platform.portable",),
-    "yaml": ("kleader.locks.plain",),
+    "yaml": ("kleader.locks.plain", "kleader.cli.output"),
 }
 # The standard library, where it is not open to all: only values in election, nothing heavy in the lean processes.
 VALUES = (

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from kleader.cli.main import cli
 from kleader.cli.run import EPILOG, run
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,13 @@ def test_a_link_leads_somewhere(target: str) -> None:
 
 def test_every_option_that_is_named_exists() -> None:
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
-    assert named <= {name for param in run.params for name in param.opts} | {"--help"}
+    assert named <= {name for each in cli.commands.values() for param in each.params for name in param.opts} | {
+        "--help"
+    }
+
+
+def test_every_command_has_its_row() -> None:
+    assert set(re.findall(r"^\| `kleader ([a-z-]+)", README, re.MULTILINE)) == set(cli.commands)
 
 
 def test_every_make_target_that_is_named_exists() -> None:

@@ -11,12 +11,21 @@ import click
 import pytest
 
 from kleader.cli.main import cli
+from kleader.cli.options import Option
 from kleader.cli.run import EPILOG, run
 from kleader.link.messages import MARKER, Lead
 from kleader.supervisor.environment import environment
 
 MAN = Path(__file__).parents[2] / "man"
-PAGES = {"kleader": cli, "kleader-run": run}
+
+
+def of_run(param: click.Parameter) -> bool:
+    """Whether it is one of run's options, which the page of run explains for all."""
+    return isinstance(param, Option) and param.of_run
+
+
+PAGES = {"kleader": cli, **{f"kleader-{name}": command for name, command in cli.commands.items()}}
+BESIDE_RUN = [name for name, command in cli.commands.items() if any(map(of_run, command.params)) and command is not run]
 
 
 def page(name: str) -> str:
@@ -46,7 +55,17 @@ def plain(mdoc: str) -> str:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_every_option_by_all_its_names_and_no_other(name: str) -> None:
     told = {frozenset(names) for names in entries(page(name))}
-    assert told == {frozenset(param.opts) for param in options(PAGES[name])}
+    own = [param for param in options(PAGES[name]) if not of_run(param) or PAGES[name] is run]
+    assert told == {frozenset(param.opts) for param in own}
+
+
+@pytest.mark.parametrize("name", BESIDE_RUN)
+def test_a_page_refers_to_the_one_of_run_for_its_options_and_names_those_that_it_leaves_out(name: str) -> None:
+    text = page(f"kleader-{name}").partition(".Sh DESCRIPTION\n")[2].partition("\n.Bl -tag -width Ds\n.It Fl")[0]
+    assert "The options are those of\n.Xr kleader-run 1 ,\n" in text
+    taken = {param.name for param in cli.commands[name].params}
+    for param in run.params:
+        assert param.name in taken or any(f"\n.Fl {name[1:]}" in text for name in param.opts)
 
 
 def test_there_is_a_page_for_every_command() -> None:
@@ -54,10 +73,18 @@ def test_there_is_a_page_for_every_command() -> None:
     assert all(f".It Cm {name}\n" in page("kleader") for name in cli.commands)
 
 
-@pytest.mark.parametrize("param", run.params, ids=lambda param: param.name)
-def test_the_page_tells_each_options_variable_first_and_its_default(param: click.Parameter) -> None:
-    said = next(body for names, body in entries(page("kleader-run")).items() if set(names) == set(param.opts))
-    assert said.lstrip().startswith(f".Ev KLEADER_RUN_{str(param.name).upper()} ")
+OWN = [
+    (name, param)
+    for name, command in cli.commands.items()
+    for param in command.params
+    if not of_run(param) or command is run
+]
+
+
+@pytest.mark.parametrize(("name", "param"), OWN, ids=lambda value: getattr(value, "name", value))
+def test_the_page_tells_each_options_variable_first_and_its_default(name: str, param: click.Parameter) -> None:
+    said = next(body for names, body in entries(page(f"kleader-{name}")).items() if set(names) == set(param.opts))
+    assert said.lstrip().startswith(f".Ev KLEADER_{name.upper()}_{str(param.name).upper()} ")
     default = param.to_info_dict()["default"]
     if default not in (None, "", False, (), "0") and not getattr(param, "multiple", False):
         assert f"Default: {default}" in plain(said)
