@@ -38,8 +38,14 @@ def become_supervisor(plan: Plan) -> None:
     fd = platform.anonymous_file()
     plans.save(plan, fd)
     os.set_inheritable(fd, True)
-    shown = f"{plan.lock or 'alone'}/{plan.file if plan.lock == 'file' else plan.name}"  # in ps
-    os.execv(sys.executable, [*interpreter(), "supervise", str(fd), shown, "--", *plan.command])
+    os.execv(sys.executable, [*interpreter(), "supervise", str(fd), _shown(plan), "--", *plan.command])
+
+
+def _shown(plan: Plan) -> str:
+    """The lock, for who looks at ps."""
+    if not plan.lock:
+        return "no-election"
+    return f"{plan.lock}:{plan.file}" if plan.lock == "file" else f"{plan.lock}/{plan.name}"
 
 
 def _open_standard() -> None:
@@ -59,7 +65,7 @@ def supervise(fd: int) -> int:
     queue = signals.take()
     os.set_inheritable(fd, False)
     plan = plans.load(fd)
-    log = _log(plan)
+    log = log_of(plan)
     try:
         me = platform.myself()
         elector = Elector(Nobody())
@@ -70,7 +76,7 @@ def supervise(fd: int) -> int:
         elif plan.lock:
             from kleader.elector.start import Electors
 
-            command = [*interpreter(), "elect", str(_PLAN), str(_LINK), str(me.pid), str(me.start)]
+            command = [*interpreter(), "elect", str(_PLAN), str(_LINK), str(me.pid), str(me.start), _shown(plan)]
             electors = Electors(fd, command, alone=plan.lock == plans.FOR_LIFE)
             elector = Elector(electors, max(plan.renew_deadline / 2, 3.0))
         return loop.Supervisor(plan, log, queue, elector).run()
@@ -88,7 +94,7 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
 
     plan = plans.load(plan_fd)
     os.close(plan_fd)
-    log = _log(plan)
+    log = log_of(plan)
     sys.path[:] = [_HERE, *plan.path]
     try:
         from kleader.elector import api
@@ -114,7 +120,8 @@ def kubeconfig(options: str, path: list[str]) -> None:
     reader.main(json.loads(options))
 
 
-def _log(plan: Plan) -> Log:
+def log_of(plan: Plan) -> Log:
+    """The log of a candidate for this lock."""
     name = plan.file if plan.lock == "file" else plan.name
     namespace = "" if plan.lock == "file" else plan.namespace
     return Log(plan.log_format, plan.verbosity, lock=plan.lock, namespace=namespace, name=name, identity=plan.identity)
@@ -127,7 +134,7 @@ def main() -> None:
         status = supervise(int(rest[0]))
         os._exit(status)  # nothing is buffered, and the interpreter's farewell would delay a handover
     elif role == "elect":
-        plan_fd, link_fd, pid, start = map(int, rest)
+        plan_fd, link_fd, pid, start = map(int, rest[:4])
         elect(plan_fd, link_fd, (pid, start))
         os._exit(0)
     else:

@@ -71,8 +71,9 @@ class Log:
         seconds, rest = divmod(time.time_ns() // 1_000_000, 1000)
         moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
         if self._json:
+            about = {key: value or None for key, value in self._about.items()}
             line = json.dumps(
-                {"time": moment, "level": level, "message": message, **self._about, "role": self.role, **fields},
+                {"time": moment, "level": level, "message": message, **about, "role": self.role, **fields},
                 ensure_ascii=False,
             )
         else:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
+CLUSTER = "Kubernetes API"
 LOSS_EXIT_CODE = 255  # glog.Fatalf's
 _GIVEN = {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}
 
@@ -55,7 +56,7 @@ def option(*declarations: str, section: str, **attributes: Any) -> Callable[...,
 
 
 lock = functools.partial(option, section="Lock")
-api = functools.partial(option, section="Kubernetes API")
+api = functools.partial(option, section=CLUSTER)
 timing = functools.partial(option, section="Timings")
 election = functools.partial(option, section="Election")
 of_command = functools.partial(option, section="Command")

@@ -19,7 +19,6 @@ from kleader.election.duration import text
 from kleader.election.record import LONGEST_DURATION
 from kleader.link.plan import FOR_LIFE, Plan
 from kleader.locks.file import LockFileError, default_path, open_lock
-from kleader.log import Log
 
 EPILOG = """
 \b
@@ -56,18 +55,14 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     _check_command(command[0])
     if plan.lock == "file":
         _check_file(plan)
-    log = Log(
-        plan.log_format,
-        plan.verbosity,
-        lock=plan.lock,
-        namespace=plan.namespace,
-        name=plan.name,
-        identity=plan.identity,
-    )
+    log = boot.log_of(plan)
     for remark in remarks:
         log.warning(remark)
     if plan.lock == FOR_LIFE:
         log.info("the lock does not expire: whoever gets it keeps it until its Pod is gone", pod=plan.pod)
+    elif plan.lock not in {"", "file"} and given["loss_grace"] is None and plan.grace < timing.MOST_GRACE:
+        shortened = f"the grace on loss is shortened to {text(plan.grace)}: no more fits into the lease duration"
+        log.info(shortened)
     boot.become_supervisor(plan)
 
 
@@ -93,7 +88,7 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
     _prevail(given, "v", "quiet")
     _prevail(given, "release", "no_release")
     remarks: list[str] = []
-    times = _timing(given, remarks)
+    times = _timing(given)
     kind, path = given["lock"] if given["leader_elect"] else ("", "")
     surroundings = os.environ.get("POD_NAMESPACE", "")
     namespace = types.namespace_name("--namespace", given["namespace"]) or types.namespace_name(
@@ -106,6 +101,8 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
             msg = "--no-release: a file lock lasts no longer than its processes; leave the option out"
             raise click.UsageError(msg)
         path = path or _default_path(namespace, name)
+        if unused := _for_a_cluster(given):
+            remarks.append(f"--lock file asks no cluster: leave out {', '.join(unused)}, or choose another lock")
     if given["force"] and kind and not kind.startswith("endpoints"):
         remarks.append(f"--force does nothing with --lock {kind}: only endpoints and endpointsleases refuse a lock")
     identity = naming.identity() if given["identity"] is None else types.identity(given["identity"])
@@ -156,6 +153,13 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
     return plan, remarks
 
 
+def _for_a_cluster(given: dict[str, Any]) -> list[str]:
+    """Which options were given that have no meaning without one."""
+    params = [each for each in click.get_current_context().command.params if isinstance(each, options.Option)]
+    of_it = [each for each in params if each.section == options.CLUSTER or each.name == "lock_label"]
+    return [max(each.opts, key=len) for each in of_it if given[each.name or ""]]
+
+
 def _coordinated(given: dict[str, Any], kind: str, identity: str, remarks: list[str]) -> bool:
     """Whether the control plane is to name the leader."""
     binary, emulation = given["binary_version"], given["emulation_version"]
@@ -176,7 +180,7 @@ def _coordinated(given: dict[str, Any], kind: str, identity: str, remarks: list[
     return True
 
 
-def _timing(given: dict[str, Any], remarks: list[str]) -> timing.Timing:
+def _timing(given: dict[str, Any]) -> timing.Timing:
     try:
         times = timing.choose(
             given["lease_duration"],
@@ -194,9 +198,6 @@ def _timing(given: dict[str, Any], remarks: list[str]) -> timing.Timing:
     if times.lease_duration > LONGEST_DURATION:
         msg = f"lease duration {text(times.lease_duration)} is longer than a year: {text(LONGEST_DURATION)} at most"
         raise click.UsageError(msg)
-    expires = given["lock"][0] != FOR_LIFE
-    if expires and given["loss_grace"] is None and times.grace < timing.MOST_GRACE:
-        remarks.append(f"the grace on loss is shortened to {text(times.grace)}: no more fits into the lease duration")
     return times
 
 

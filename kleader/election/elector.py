@@ -54,6 +54,7 @@ def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action,
         case e.WatchEnded():
             look.watch_ended(turn, event)
         case e.Emptied(wanted):
+            turn.s.again = ""  # no new candidacy follows the last one, if that is still being given up
             release.close(turn, release=wanted or for_life.owes(turn.s))
         case e.Deserted(reason):
             if turn.s.phase is Phase.LEADING:

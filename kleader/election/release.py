@@ -5,12 +5,14 @@ from __future__ import annotations
 from math import inf
 
 from kleader.election import events as e
-from kleader.election.events import Failure, Kind, Observed
+from kleader.election import renew
+from kleader.election.events import Observed  # noqa: TC001 - likewise
 from kleader.election.record import Record
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
+failed = renew.failed
 _UNPROVEN = "whoever held it before may still run"
 
 
@@ -67,13 +69,6 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
         _found(turn, seen)
     else:
         turn.over(released=True)
-
-
-def failed(turn: Turn, _request: e.Get | e.Write, failure: Failure) -> None:
-    """It may have happened: read before writing again."""
-    turn.pause(failure)
-    if failure.kind is not Kind.THROTTLED:
-        turn.s.seen = None
 
 
 def got(turn: Turn, seen: Observed | None) -> None:

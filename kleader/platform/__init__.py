@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from kleader.platform.dispositions import default_signals
 from kleader.platform.table import Process, descendants
 
 if sys.platform == "linux":
@@ -16,7 +17,6 @@ if sys.platform == "linux":
         adopt_orphans,
         anonymous_file,
         clock,
-        default_signals,
         die_with_parent,
         link_pair,
     )
@@ -43,7 +43,6 @@ else:
         below,
         children,
         clock,
-        default_signals,
         die_with_parent,
         environment,
         environment_has,

@@ -9,6 +9,8 @@ import socket
 import time
 from typing import NamedTuple
 
+from kleader.platform import dispositions
+
 MISSING = ""  # what this system lacks of the guards, in words
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -159,22 +161,8 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
 
     def restore(self) -> None:
-        """In a forked child: the dispositions and the mask that kleader itself was started with.
-
-        All but those of SIGPIPE and SIGXFSZ, which Python ignores before it can be asked: they are the default.
-        """
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        if self._children_ignored:
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
-
-
-def default_signals() -> None:
-    """In a forked child of a process that ignores everything: as a program expects to be started."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        """In a forked child: the dispositions and the mask that kleader itself was started with."""
+        dispositions.restore(self._before, children_ignored=self._children_ignored)
 
 
 def _at(instant: float) -> _Itimerspec:

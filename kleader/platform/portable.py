@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
+from kleader.platform import dispositions
 from kleader.platform.table import Process, descendants
 
 TYPE_CHECKING = False
@@ -116,18 +117,7 @@ class Signals:
     def restore(self) -> None:
         """In a forked child: the mask that kleader was started with. exec takes the handlers away."""
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them since it started
-            signal.signal(number, signal.SIG_DFL)
-        if self._children_ignored:
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
-
-
-def default_signals() -> None:
-    """In a forked child of a process that ignores everything: as a program expects to be started."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        dispositions.restore(self._before, children_ignored=self._children_ignored)
 
 
 def process(pid: int) -> Process | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import IN_NAMESPACE, KLEADER
+from tests.process.conftest import IN_NAMESPACE, KLEADER, guard_of
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -143,11 +143,14 @@ def test_directory_umask_and_niceness_are_untouched(candidate: Start, tmp_path: 
 # --- logs
 
 
-def test_json_logs_are_one_object_a_line_with_the_same_keys(candidate: Start) -> None:
-    kleader = candidate(["true"], "--log-format=json", "-v", name="me")
+def test_json_logs_are_one_object_a_line_with_the_same_keys(candidate: Start, lock: Path) -> None:
+    """A file lock has no namespace, whoever speaks of it."""
+    kleader = candidate(["true"], "--log-format=json", "-v", "--user=x", name="me")
     assert kleader.wait() == 0
     lines = [json.loads(line) for line in kleader.err.splitlines()]
-    assert len(lines) >= 4
+    assert len(lines) >= 5
+    assert "leave out --user" in lines[0]["message"]
+    assert {(line["namespace"], line["name"]) for line in lines} == {(None, str(lock))}
     for line in lines:
         assert list(line)[:7] == ["time", "level", "message", "lock", "namespace", "name", "identity"]
         assert line["role"] in {"candidate", "leader", "stopping", "sweeping", "releasing"}
@@ -220,6 +223,24 @@ def children(pid: int) -> list[int]:
 def pss(pid: int) -> int:
     """Proportional set size in kB."""
     return int(re.findall(r"^Pss: +(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)[0])
+
+
+# --- ps
+
+
+def test_ps_shows_whose_lock_a_process_is_about(candidate: Start, processes: Processes, lock: Path) -> None:
+    """The supervisor, its guard, and an elector, which cannot reach its API server."""
+    first = candidate(["sleep", "600"])
+    assert all(f" file:{lock} -- sleep 600" in command_line(pid) for pid in (guard_of(first), first.pid))
+    second = processes.start([*KLEADER, "run", "--name=jobs", "-s", "https://127.0.0.1:1", "--", "true"])
+    wait_until(lambda: "supervise" in command_line(second.pid), "the supervisor")
+    assert " lease/jobs -- true" in command_line(second.pid)
+    wait_until(lambda: any(command_line(pid).endswith(" lease/jobs") for pid in children(second.pid)), "the elector")
+
+
+def command_line(pid: int) -> str:
+    """Its words."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").replace("\0", " ")
 
 
 def test_the_supervisor_imports_nothing_that_costs() -> None:

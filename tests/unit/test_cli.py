@@ -562,6 +562,13 @@ def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
         (["--no-wait"], ""),
         (["--lock", "file", "--wait", "1s"], ""),
         (["--lease-duration", "12s", "--loss-grace", "200ms"], ""),
+        (["--lease-duration", "12s", "--lock", "file"], ""),
+        (["--lease-duration", "12s", "-q"], ""),
+        (
+            ["--lock=file", "--kubeconfig=/k", "-s", "x", "--as=a", "--request-timeout=1s", "--lock-label=a=b"],
+            "--lock file asks no cluster: leave out --lock-label, --kubeconfig, --server, --as, --request-timeout, or",
+        ),
+        (["--leader-elect=false", "--context=x"], ""),
         (["--force"], "--force does nothing with --lock lease: only endpoints and endpointsleases refuse a lock"),
         (["--lock", "endpointsleases", "--force"], ""),
         (["--leader-elect=false", "--force"], ""),

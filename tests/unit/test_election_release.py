@@ -182,6 +182,17 @@ def test_a_throttled_release_is_tried_again_within_its_time() -> None:
 
 
 @pytest.mark.parametrize("release", [True, False])
+def test_an_end_that_comes_while_the_last_term_is_given_up_for_a_new_candidacy_is_the_end(
+    release: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    story = Story().leads().tell(e.Again("term-2", release=True)).tell(e.Emptied(release=release))
+    if release:
+        story.writes()
+    assert story.asked(e.Done).released is release
+    assert story.state.phase is Phase.OVER
+
+
+@pytest.mark.parametrize("release", [True, False])
 def test_an_end_is_told_once(release: bool) -> None:  # noqa: FBT001 - a parameter of the test
     story = Story().leads().tell(e.Emptied(release=False))
     assert story.state.phase is Phase.OVER
