@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kleader.supervisor.terminal import Terminal
 
 NOT_EXECUTABLE, NOT_FOUND, FAILED = 126, 127, 125
+_MOST_NEWS = 1 << 16  # bytes
 _LATE = "the command was not started: the deadline had passed"
 
 
@@ -46,6 +47,26 @@ class Child:
             os.close(self._gate)
             self._gate = -1
 
+    @property
+    def news(self) -> int | None:
+        """For poll: readable once it has become the command, or could not."""
+        return self._news if self._news >= 0 else None
+
+    def executed(self) -> bool:
+        """Whether it is seen now that it has become the command; what kept it from that is kept in ``failure``."""
+        try:
+            news = os.read(self._news, _MOST_NEWS) if self._news >= 0 else None
+        except BlockingIOError:
+            return False
+        if news is None:
+            return False
+        os.close(self._news)
+        self._news = -1
+        if news:
+            self.failure = json.loads(news)
+            self.late = self.failure == _LATE
+        return not news and self._gate < 0
+
     def ended(self, waitstatus: int) -> None:
         """Take in how it ended, from waitpid."""
         if os.WIFSIGNALED(waitstatus):
@@ -55,11 +76,7 @@ class Child:
             self.status = os.WEXITSTATUS(waitstatus)
         if self._gate >= 0:
             os.close(self._gate)
-        news = os.read(self._news, 4096)
-        os.close(self._news)
-        if news:
-            self.failure = json.loads(news)
-            self.late = self.failure == _LATE
+            self._gate = -1
 
     def send(self, signum: int) -> None:
         """Signal the main process alone, as a kubelet does. It is not reaped yet, so the pid is still its own."""
@@ -125,6 +142,7 @@ def spawn(  # noqa: PLR0913 - each is one thing that a new process needs
             os._exit(status)
     os.close(gate_out)
     os.close(news_in)
+    os.set_blocking(news_out, False)
     if own_group:
         try:
             os.setpgid(pid, pid)  # whoever of the two comes first
@@ -154,8 +172,31 @@ def _become(  # noqa: PLR0913, PLR0917
         os.execvpe(command[0], command, environment)
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        os.write(news, json.dumps(f"cannot execute {command[0]}: {error.strerror}").encode())
+        os.write(news, json.dumps(f"cannot execute {command[0]}: {_why(error, command[0], environment)}").encode())
         return NOT_FOUND if missing else NOT_EXECUTABLE
     except ValueError as error:  # a NUL in an argument
         os.write(news, json.dumps(f"cannot execute {command[0]!r}: {error}").encode())
         return NOT_EXECUTABLE
+
+
+def _why(error: OSError, name: str, environment: Mapping[str, str]) -> str:
+    """What execve(2) found, with the mend where its own word for it would mislead."""
+    head = b""
+    for place in [""] if os.sep in name else os.get_exec_path(environment):
+        try:
+            with open(os.path.join(place, name), "rb") as file:
+                head = file.readline(256)
+            break
+        except OSError:
+            continue
+    binary = head.startswith(b"\x7fELF")
+    if error.errno == errno.ENOEXEC:
+        return f"{error.strerror}: " + (
+            "it is made for other machines" if binary else "give it a #! line, as #!/bin/sh"
+        )
+    if error.errno == errno.ENOENT and head.startswith(b"#!"):
+        interpreter = os.fsdecode(head[2:].strip(b" \t\n").replace(b"\t", b" ").split(b" ")[0])
+        return f"its interpreter {interpreter!r} does not exist"  # of which a line that ends as in DOS shows the end
+    if error.errno == errno.ENOENT and binary:
+        return "its dynamic loader does not exist"
+    return error.strerror or str(error)

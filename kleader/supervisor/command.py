@@ -65,6 +65,16 @@ class Command:
         )
         return self.main
 
+    @property
+    def news(self) -> int | None:
+        """For poll: readable once :meth:`look` has something to tell."""
+        return self.main.news if self.main else None
+
+    def look(self) -> None:
+        """Say it once the main process has become the command."""
+        if self.main and self.main.executed():
+            self._log.info(f"started the command: pid {self.main.pid}", pid=self.main.pid)
+
     def forward(self, number: int, *, terminal: bool) -> None:
         """A signal that kleader got, to the main process alone; not what the terminal has sent to it already."""
         if self.has(terminal=terminal):
@@ -97,6 +107,7 @@ class Command:
 
     def ended(self, main: children.Child, waitstatus: int, now: float) -> None:
         """Take in how the main process ended; it says whether there is to be another."""
+        self.look()
         main.ended(waitstatus)
         self.main = None
         if main.foreground:

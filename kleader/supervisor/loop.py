@@ -77,7 +77,8 @@ class Supervisor:
             if self._state is State.ENDED:
                 self._elector.starter.let_go()
                 return self._status
-            self._wakeup.wait(self._due(), self._elector.fd, at_once=self._more_to_reap)
+            self._wakeup.wait(self._due(), (self._elector.fd, self._command.news), at_once=self._more_to_reap)
+            self._command.look()
             self._hear(platform.clock())
             for each in wanted(self._signals):
                 self._on_signal(each.number, platform.clock(), terminal=each.terminal)
@@ -266,7 +267,6 @@ class Supervisor:
             return
         self._elector.tell(m.Started(term.number, main.pid, main.start))
         main.let_through()
-        self._log.info(f"started the command: pid {main.pid}", pid=main.pid)
 
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
         """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""

@@ -17,12 +17,14 @@ class Wakeup:
         if self._timer.fd is not None:
             self._poll.register(self._timer.fd, select.POLLIN)
 
-    def wait(self, due: float, link: int | None, *, at_once: bool) -> None:
-        """Until ``due`` at the latest; ``link``: the elector's descriptor; ``at_once``: only look."""
+    def wait(self, due: float, links: tuple[int | None, ...], *, at_once: bool) -> None:
+        """Until ``due`` at the latest; ``links``: where the elector and a new command speak; ``at_once``: only look."""
         self._timer.arm(due)
-        if link is not None:
-            self._poll.register(link, select.POLLIN)
+        for link in links:
+            if link is not None:
+                self._poll.register(link, select.POLLIN)
         self._poll.poll(0 if at_once else self._timer.poll_ms)
         self._timer.drain()
-        if link is not None:
-            self._poll.unregister(link)
+        for link in links:
+            if link is not None:
+                self._poll.unregister(link)

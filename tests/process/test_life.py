@@ -146,16 +146,25 @@ def test_what_cannot_be_run_is_found_out_before_the_lock_is_touched(
     assert len(kleader.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("content", "status"), [(b"\x7fELF nonsense", 126), (b"#!/no/such/interpreter\n", 127)])
+@pytest.mark.parametrize(("content", "why"), [
+    (b"\x7fELF nonsense", "Exec format error: it is made for other machines"),
+    (b"echo hello\n", "Exec format error: give it a #! line, as #!/bin/sh"),
+    (b"#!/no/such/interpreter -x\n", "its interpreter '/no/such/interpreter' does not exist"),
+    (b"#! /bin/sh\r\n", r"its interpreter '/bin/sh\r' does not exist"),
+])  # fmt: skip
+@pytest.mark.parametrize("named", ["by path", "in PATH"])
 def test_an_exec_that_fails_later_gives_the_same_after_release(
-    candidate: Start, tmp_path: Path, content: bytes, status: int
+    candidate: Start, tmp_path: Path, content: bytes, why: str, named: str
 ) -> None:
+    """Nobody is told before that it was started."""
     program = tmp_path / "program"
     program.write_bytes(content)
     program.chmod(0o755)
-    kleader = candidate([str(program)], "--restart=always")
-    assert kleader.wait() == status
-    assert "cannot execute" in kleader.err
+    command, path = ("program", f"{tmp_path}:{os.environ['PATH']}") if named == "in PATH" else (str(program), "/bin")
+    kleader = candidate([command], "--restart=always", env={"PATH": path})
+    assert kleader.wait() == (127 if "does not exist" in why else 126)
+    assert f"cannot execute {command}: {why}\n" in kleader.err
+    assert "started the command" not in kleader.err
     assert "released the lock" in kleader.err
 
 
