@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.crew import Crew
+from kleader.locks.permissions import Permission, events, needed, rules
+from tests.cluster.crew import LOCK, Crew
 from tests.cluster.fleet import elector
 from tests.support.api import path_of
 from tests.support.objects import config_map, owned_by
+from tests.support.processes import alive, wait_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,6 +257,182 @@ def test_a_lock_that_vanished_is_its_owners_until_its_pod_is_gone(crew: Crew) ->
     crew.remove("a")
     assert crew.witness.wait_start(3).identity == "b"
     crew.witness.check(terms=3)
+
+
+# --- faults
+
+
+def test_an_elector_is_replaced_and_the_command_does_not_notice(crew: Crew, trials: Trials) -> None:
+    """Its successor has its place in the Pod, and looks on."""
+    leader = crew.kleader("a")
+    term = crew.witness.wait_start()
+    crew.waiting("b", behind="a")
+    before = crew.lock()
+    for number, fault in enumerate((signal.SIGKILL, signal.SIGSTOP), 1):
+        os.kill(elector(leader), fault)
+        leader.wait_err(r"replaced by pid \d+; the command goes on", count=number)
+    assert alive(term.pid)
+    beside = crew.kleader("a", "--no-wait")
+    assert beside.wait() == 124
+    assert crew.lock() == before
+    crew.plane.api.delete(crew.path)
+    assert leader.wait() == 255
+    crew.witness.check(terms=1)
+    trials.count(2, "electors killed or stopped while leading")
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("lost", ["the lock", ""], ids=["and the lock is gone", "and nothing else happens"])
+def test_a_supervisor_that_is_stopped_is_killed_by_its_elector(crew: Crew, lost: str, trials: Trials) -> None:
+    """With its tree. There is no deadline that would: at once where the lock is lost, else when it does not answer."""
+    leader = crew.kleader("a", does=["--ignore-term", "--descendant"])
+    lives = [crew.witness.wait_start().pid, crew.witness.wait_descendant().pid]
+    crew.waiting("b", behind="a")
+    leader.signal(signal.SIGSTOP)
+    if lost:
+        crew.plane.api.delete(crew.path)
+    assert leader.wait() == -signal.SIGKILL
+    wait_gone(*lives)
+    crew.remove("a")
+    assert crew.witness.wait_start(2).identity == "b"
+    crew.witness.check(terms=2)
+    trials.count(1, "supervisors killed or stopped")
+
+
+def test_the_next_of_a_pod_waits_for_the_elector_of_a_supervisor_that_was_killed(crew: Crew, trials: Trials) -> None:
+    leader = crew.kleader("a", does=["--ignore-term", "--descendant"])
+    crew.witness.wait_start()
+    crew.witness.wait_descendant()
+    guard = elector(leader)
+    os.kill(guard, signal.SIGSTOP)
+    leader.kill()
+    leader.wait()
+    again = crew.kleader("a")
+    again.wait_err("another kleader of this Pod contends for it, or is not dead yet")
+    os.kill(guard, signal.SIGCONT)
+    crew.witness.wait_start(2)
+    crew.witness.check(terms=2)
+    trials.count(1, "supervisors killed or stopped")
+
+
+def test_a_leader_goes_on_while_the_api_is_gone_and_looks_on_after_that(crew: Crew, own_plane: ControlPlane) -> None:
+    leader = crew.kleader("a", does=["--ignore-term"])
+    term = crew.witness.wait_start()
+    own_plane.apiserver.stop()
+    leader.wait_err("cannot reach the API server")
+    own_plane.apiserver.start()
+    assert alive(term.pid)
+    own_plane.api.delete(crew.path)
+    assert leader.wait() == 255
+    assert "the lock object is gone" in leader.err
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_who_may_not_watch_polls(crew: Crew, own_plane: ControlPlane) -> None:
+    """As a leader, too."""
+    user = own_plane.new_bare_user()
+    own_plane.grant(user, crew.namespace, rules(each for each in needed(LOCK, "x") if each.verb != "watch"))
+    leader = crew.kleader("a", user=user, does=["--ignore-term"])
+    crew.witness.wait_start()
+    second = crew.waiting("b", behind="a", user=user)
+    for process in (leader, second):
+        process.wait_err("polling instead")
+    crew.remove("a")
+    assert leader.wait() == 255
+    assert crew.witness.wait_start(2).identity == "b"
+    assert second.err.count("polling instead") == 1
+
+
+# --- what is missing
+
+
+def plant(crew: Crew, missing: Permission) -> str:
+    """What makes this permission needed; how long to wait."""
+    if (missing.resource, missing.verb) in {("configmaps", "watch"), ("pods", "watch"), ("configmaps", "delete")}:
+        crew.plane.api.create(config_map(crew.namespace, "x", owners=[crew.pod("other")]))
+    if missing.verb == "delete":
+        crew.remove("other")
+    if missing.verb == "update":
+        found = config_map(crew.namespace, "x", owners=[crew.pod("a")])
+        found["metadata"]["annotations"] = {INCARNATION: "earlier"}
+        crew.plane.api.create(found)
+    return "--wait=60s" if missing.verb == "watch" else "--no-wait"
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("missing", needed(LOCK, "x"), ids=lambda each: f"{each.verb} {each.resource}")
+def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
+    crew: Crew, own_plane: ControlPlane, missing: Permission, trials: Trials
+) -> None:
+    user = own_plane.new_bare_user()
+    own_plane.grant(user, crew.namespace, rules(each for each in (*needed(LOCK, "x"), *events()) if each != missing))
+    patience = plant(crew, missing)
+    before = crew.lock()
+    process = crew.kleader("a", patience, user=user, command=["echo", "ran"])
+    if missing.verb == "watch":
+        process.wait_err("polling instead")
+        crew.remove("other")
+    status = process.wait()
+    assert "Traceback" not in process.err
+    said = [line for line in process.err.splitlines() if "cannot " in line]
+    assert len(said) == 1, process.err
+    assert f'User "{user}" cannot {missing.verb} resource "{missing.resource}"' in said[0]
+    assert "grant it in a Role" in said[0]
+    if missing.without:
+        assert (status, process.out) == (0, "ran\n"), process.err
+        assert "polling instead" in said[0]
+    else:
+        assert (status, process.out) == (125, ""), process.err
+        assert crew.lock() == before
+    trials.count(1, "permissions taken away")
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_with_all_of_them_a_lock_is_had_taken_over_handed_on_and_released_and_nothing_is_refused(
+    crew: Crew, own_plane: ControlPlane
+) -> None:
+    users = {}
+    for name in ("a", "b"):
+        users[name] = own_plane.new_bare_user()
+        own_plane.grant(users[name], crew.namespace, rules((*needed(LOCK, "x"), *events())))
+    for number in (1, 2):
+        crew.kleader("a", user=users["a"])
+        crew.witness.wait_start(number)
+        if number == 1:
+            crew.waiting("b", "--release", behind="a", user=users["b"])
+        crew.ends("a")
+    crew.remove("a")
+    crew.witness.wait_start(3)
+    assert crew.ends("b") == 0
+    assert crew.lock() is None
+    asked = [request for user in users.values() for request in own_plane.audit_requests(user)]
+    assert [request for request in asked if request.get("responseStatus", {}).get("code") == 403] == []
+    crew.witness.check(terms=3)
+
+
+def test_a_namespace_or_a_pod_that_is_not_there_is_named_with_what_to_set(crew: Crew) -> None:
+    crew.pod("a")
+    uid = crew.pods["a"]["metadata"]["uid"]
+    for env, said in (
+        ({"POD_NAME": "nobody"}, f"there is no Pod {crew.namespace}/nobody: POD_NAME must be the name of the Pod"),
+        ({"POD_NAMESPACE": "nowhere"}, "there is no Pod nowhere/a: POD_NAME must be the name of the Pod"),
+        ({"POD_UID": "u"}, f"is not the one that this runs in: its uid is {uid}, POD_UID says u"),
+    ):
+        process = crew.kleader("a", env=env)  # type: ignore[arg-type]
+        assert process.wait() == 125
+        assert process.err.count(said) == 1
+        assert process.err.count(" ERROR ") == 1
+    assert crew.lock() is None
+
+
+def test_wait_ends_with_who_has_it_and_live_as_soon_as_that_lives(crew: Crew) -> None:
+    crew.kleader("a")
+    crew.witness.wait_start()
+    for patience in ("--wait=5s", "--wait=live", "--no-wait"):
+        process = crew.kleader("b", patience)
+        assert process.wait() == 124
+        assert "held by a, " in process.err
+    crew.witness.check(terms=1)
 
 
 # --- what is no lock of a Pod

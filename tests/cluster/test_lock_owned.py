@@ -1,0 +1,626 @@
+"""The ConfigMap that a Pod owns, request by request, against the real API, as who may do exactly what it needs."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kleader.election.events import Failure, Kind, Observed
+from kleader.election.record import Record
+from kleader.locks import kinds
+from kleader.locks.api import Api as Road
+from kleader.locks.base import LockError, WatchError
+from kleader.locks.credentials import Credentials
+from kleader.locks.owned import Home
+from kleader.locks.permissions import needed, rules
+from tests.cluster.contract import INCARNATION, Client, Handle, Watch, reader_of
+from tests.support import faults
+from tests.support.api import path, path_of
+from tests.support.httpproxy import HttpProxy
+from tests.support.objects import config_map, owned_by, pod_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kleader.locks.base import Lock
+    from tests.support.api import Object
+    from tests.support.controlplane import ControlPlane
+    from tests.support.httpproxy import Action
+
+LOCK = "leader-for-life"
+ME = Record("me")
+PATH = "/configmaps(/|$)"
+
+
+@pytest.fixture(autouse=True)
+def uncollected(own_plane: ControlPlane) -> None:
+    """Nobody but candidates deletes anything."""
+    if own_plane.manager.running:
+        own_plane.manager.pause()
+
+
+class Pods(Client):
+    """kleader's locks, each in a Pod."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        super().__init__()
+        self.plane, self.namespace = plane, namespace
+        self.path = path("v1", "ConfigMap", namespace, "x")
+        self.pods: dict[str, Object] = {}
+        self.sockets: list[socket.socket] = []
+        self.user = plane.new_bare_user()
+        plane.grant(self.user, namespace, rules(needed(LOCK, "x")))
+
+    def pod(self, name: str, node: str = "") -> Object:
+        if name not in self.pods:
+            self.pods[name] = self.plane.new_pod(self.namespace, name, node)
+        return self.pods[name]
+
+    def remove(self, name: str) -> None:
+        self.plane.api.delete(f"{path_of(self.pods.pop(name))}?gracePeriodSeconds=0")
+
+    def state(self, name: str, *status: Any, **more: Any) -> None:  # noqa: ANN401
+        self.plane.api.merge(f"{path_of(self.pods[name])}/status", pod_status(*status, **more))
+
+    def plant(self, *owners: Object, incarnation: str | None = "theirs", **fields: Any) -> Object:  # noqa: ANN401
+        """The ConfigMap as a process of the first of these Pods has created it."""
+        body = config_map(self.namespace, "x", owners=owners, **fields)
+        if incarnation is not None:
+            body["metadata"]["annotations"] = {INCARNATION: incarnation}
+        return self.plane.api.create(body)
+
+    def found(self) -> Object | None:
+        return self.plane.api.find(self.path)
+
+    def candidate(
+        self,
+        pod: str,
+        *,
+        uid: str = "",
+        incarnation: str = "",
+        leading: bool = False,
+        left: Callable[[set[str], str], bool] = lambda _spared, _doomed: False,
+        sock: socket.socket | None = None,
+        server: str | None = None,
+        labels: dict[str, str] | None = None,
+        user: str | None = None,
+    ) -> Handle:
+        config = self.plane.kubeconfig(user or self.user, self.namespace, server=server)
+        warnings: list[str] = []
+        if sock is None:
+            sock = socket.socket(socket.AF_UNIX)
+            self.sockets.append(sock)
+        home = Home(pod, uid, sock, left, incarnation, leading)
+
+        async def make() -> Lock:
+            road = Road(Credentials({"kubeconfig": str(config)}, reader_of(config)))
+            self._roads.append(road)
+            return kinds.make(
+                *(LOCK, road, self.namespace, "x", labels or {}, 15), warn=warnings.append, home=home,
+            )  # fmt: skip
+
+        return Handle(self, self.run(make()), warnings)
+
+
+@pytest.fixture
+def pods(own_plane: ControlPlane, namespace: str) -> Iterator[Pods]:
+    with Pods(own_plane, namespace) as running:
+        yield running
+    for sock in running.sockets:
+        sock.close()
+
+
+@pytest.fixture
+def proxy(own_plane: ControlPlane) -> Iterator[HttpProxy]:
+    with HttpProxy(own_plane) as between:
+        yield between
+
+
+def refused(call: Callable[..., object], *arguments: object) -> Failure:
+    with pytest.raises(LockError) as error:
+        call(*arguments)
+    return error.value.failure
+
+
+def first(do: Callable[[], object]) -> Action:
+    """Before a request goes on."""
+    return faults.call(lambda _: do())
+
+
+def shown(seen: Observed | None) -> tuple[str, bool, bool, str]:
+    """Whose it is."""
+    assert seen
+    return seen.record.holder, seen.ours, seen.dead, seen.fault
+
+
+def later(watch: Watch) -> Observed | None:
+    """The next state after a Pod's deletion, which begins with a mark on the Pod."""
+    watch.next()
+    return watch.next()
+
+
+def moved(watch: Watch) -> bool:
+    with pytest.raises(WatchError) as error:
+        watch.next()
+    return error.value.ended.moved
+
+
+# --- created, taken over, given up
+
+
+def test_what_is_missing_is_created_as_operator_lib_does_it(pods: Pods) -> None:
+    """Beside the owner there is the incarnation, and nothing else."""
+    pod = pods.pod("a")
+    lock = pods.candidate("a")
+    assert refused(lock.get).kind is Kind.MISSING
+    written = lock.write(None, ME)
+    thing = pods.found()
+    assert thing
+    assert (written.incarnation, written.version) == ("term", thing["metadata"]["resourceVersion"])
+    assert shown(written) == ("a", True, False, "")
+    assert thing["metadata"]["ownerReferences"] == [owned_by(pod)]
+    assert thing["metadata"]["annotations"] == {INCARNATION: "term"}
+    assert thing.keys() == {"apiVersion", "kind", "metadata"}
+    assert lock.get().same_record(written)
+    (reference,) = lock.lock.references(written)
+    assert (reference["kind"], reference["uid"]) == ("ConfigMap", thing["metadata"]["uid"])
+
+
+def test_what_an_earlier_process_of_the_pod_had_is_kept_but_for_the_incarnation(pods: Pods) -> None:
+    old = pods.plant(pods.pod("a"), data={"kept": "1"}, labels={})
+    lock = pods.candidate("a", labels={"l": "1"})
+    seen = lock.get()
+    assert (*shown(seen), seen.incarnation) == ("a", True, False, "", "theirs")
+    lock.write(seen, ME)
+    new = pods.found()
+    assert new
+    assert (new["metadata"]["uid"], new["data"]) == (old["metadata"]["uid"], {"kept": "1"})
+    assert new["metadata"]["annotations"] == {INCARNATION: "term"}
+    assert new["metadata"]["labels"] == {"l": "1"}
+
+
+def test_a_release_says_so_before_it_deletes(pods: Pods, proxy: HttpProxy) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    refused(lock.get)
+    held = lock.write(None, ME)
+    seen: list[Object | None] = []
+    proxy.on(first(lambda: seen.append(pods.found())), method="DELETE")
+    freed = lock.write(held, Record(), "")
+    assert shown(freed) == ("", False, False, "")
+    assert seen[0]
+    assert seen[0]["metadata"]["annotations"] == {INCARNATION: ""}
+    assert seen[0]["metadata"]["ownerReferences"] == [owned_by(pods.pods["a"])]
+    assert pods.found() is None
+
+
+def test_a_lock_that_was_given_up_is_free_and_created_anew_by_whoever_takes_it(pods: Pods) -> None:
+    """Never written over: a deletion of it may be under way, which names its uid."""
+    for name in ("a", "b"):
+        old = pods.plant(pods.pod("a"), incarnation="")
+        lock = pods.candidate(name)
+        pods.pod(name)
+        seen = lock.get()
+        assert shown(seen) == ("", False, False, "")
+        lock.write(seen, ME)
+        new = pods.found()
+        assert new
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        assert new["metadata"]["ownerReferences"] == [owned_by(pods.pods[name])]
+        pods.plane.api.delete(pods.path)
+
+
+def test_what_is_given_up_but_may_not_be_deleted_is_told(pods: Pods) -> None:
+    """Who knows words follows all the same."""
+    user = pods.plane.new_bare_user()
+    pods.plane.grant(user, pods.namespace, rules(each for each in needed(LOCK, "x") if each.verb != "delete"))
+    pods.pod("a")
+    lock = pods.candidate("a", user=user)
+    refused(lock.get)
+    lock.write(lock.write(None, ME), Record(), "")
+    (warning,) = lock.warnings
+    assert "its ConfigMap remains, and keeps operator-lib waiting" in warning
+    pods.pod("b")
+    assert shown(pods.candidate("b").get())[0] == ""
+
+
+def test_who_loses_the_race_for_what_is_missing_writes_nothing(pods: Pods, proxy: HttpProxy) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    refused(lock.get)
+    proxy.on(first(lambda: pods.plant(pods.pod("b"))), method="POST")
+    assert refused(lock.write, None, ME).kind is Kind.CONFLICT
+    assert shown(lock.get()) == ("b", False, False, "")
+
+
+def test_whose_own_pod_is_gone_by_the_time_of_the_write_has_nothing(pods: Pods, proxy: HttpProxy) -> None:
+    """The garbage collector would delete it, and whoever sees it takes its owner for dead."""
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    refused(lock.get)
+    proxy.on(first(lambda: pods.remove("a")), method="POST")
+    assert refused(lock.write, None, ME).kind is Kind.HOPELESS
+
+
+# --- whose owner is dead
+
+
+ALIVE = {  # phase, reason, and whether the container has ended
+    "pending": ("Pending", "", False),
+    "running": ("Running", "", False),
+    "succeeded": ("Succeeded", "", True),
+    "failed": ("Failed", "Error", True),
+    "failed with a lost node": ("Failed", "NodeLost", True),
+    "unknown": ("Unknown", "NodeLost", False),
+    "evicted, and still running": ("Failed", "Evicted", False),
+    "preempted, and still running": ("Failed", "Preempting", False),
+    "evicted in another phase": ("Running", "Evicted", True),
+}
+DEAD = {"evicted": ("Failed", "Evicted", True), "preempted": ("Failed", "Preempting", True)}
+
+
+@pytest.mark.parametrize("state", [*ALIVE, *DEAD])
+def test_an_owner_is_dead_only_where_it_was_evicted_or_preempted_and_every_container_has_ended(
+    pods: Pods, state: str
+) -> None:
+    pods.plant(pods.pod("b"))
+    phase, reason, ended = (ALIVE | DEAD)[state]
+    pods.state("b", phase, reason, ended=ended)
+    pods.pod("a")
+    assert shown(pods.candidate("a").get()) == ("b", False, state in DEAD, "")
+
+
+def test_statuses_that_are_missing_prove_nothing(pods: Pods) -> None:
+    pods.plant(pods.pod("b"))
+    pods.plane.api.merge(f"{path_of(pods.pods['b'])}/status", {"status": {"phase": "Failed", "reason": "Evicted"}})
+    pods.pod("a")
+    assert shown(pods.candidate("a").get()) == ("b", False, False, "")
+
+
+def test_a_pod_that_is_being_deleted_lives(pods: Pods) -> None:
+    """Its node may be lost: nobody has said yet that it has ended."""
+    pods.plant(pods.pod("b", node="lost"))
+    pods.plane.api.delete(path_of(pods.pods["b"]))
+    pods.pod("a")
+    assert shown(pods.candidate("a").get()) == ("b", False, False, "")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "another of its name"])
+def test_a_pod_that_is_gone_is_dead_by_its_uid(pods: Pods, again: bool) -> None:  # noqa: FBT001
+    pods.plant(pods.pod("b"))
+    pods.remove("b")
+    if again:
+        pods.pod("b")
+    pods.pod("a")
+    lock = pods.candidate("a")
+    seen = lock.get()
+    assert shown(seen) == ("b", False, True, "")
+    lock.write(seen, ME)
+    assert shown(lock.get()) == ("a", True, False, "")
+
+
+def test_a_lock_of_ones_own_name_but_another_uid_is_not_ones_own(pods: Pods) -> None:
+    pods.plant(pods.pod("a"))
+    pods.remove("a")
+    pods.pod("a")
+    assert shown(pods.candidate("a").get()) == ("a", False, True, "")
+
+
+# --- nothing is deleted on a guess
+
+
+def test_a_label_does_not_keep_what_a_dead_owner_has_left(pods: Pods, proxy: HttpProxy) -> None:
+    pods.plant(pods.pod("b"))
+    pods.remove("b")
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    seen = lock.get()
+    rule = proxy.on(
+        first(lambda: pods.plane.api.merge(pods.path, {"metadata": {"labels": {"somebody": "s"}}})), method="DELETE"
+    )
+    assert shown(lock.write(seen, ME)) == ("a", True, False, "")
+    assert rule.hits == 1
+
+
+CHANGES: dict[str, Callable[[Pods], object]] = {
+    "another owner": lambda pods: pods.plane.api.merge(
+        pods.path, {"metadata": {"ownerReferences": [owned_by(pods.pod("c"))]}}
+    ),
+    "another incarnation": lambda pods: pods.plane.api.merge(
+        pods.path, {"metadata": {"annotations": {INCARNATION: "c"}}}
+    ),
+    "another object": lambda pods: (pods.plane.api.delete(pods.path), pods.plant(pods.pod("c"))),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_has_changed_since_it_was_seen_is_not_deleted(pods: Pods, proxy: HttpProxy, change: str) -> None:
+    pods.plant(pods.pod("b"))
+    pods.remove("b")
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    seen = lock.get()
+    proxy.on(first(lambda: CHANGES[change](pods)), method="DELETE")
+    assert refused(lock.write, seen, ME).kind is Kind.CONFLICT
+    after = pods.found()
+    assert after
+    assert after["metadata"]["uid"] == seen.base.found["metadata"]["uid"] or change == "another object"
+
+
+def test_what_somebody_else_has_deleted_already_is_created(pods: Pods, proxy: HttpProxy) -> None:
+    pods.plant(pods.pod("b"))
+    pods.remove("b")
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    seen = lock.get()
+    proxy.on(first(lambda: pods.plane.api.delete(pods.path)), method="DELETE")
+    assert shown(lock.write(seen, ME)) == ("a", True, False, "")
+
+
+def test_what_waits_for_its_finalizers_is_held(pods: Pods) -> None:
+    body = config_map(pods.namespace, "x", owners=[pods.pod("b")])
+    body["metadata"]["finalizers"] = ["example.org/stays"]
+    pods.plane.api.create(body)
+    pods.remove("b")
+    pods.pod("a")
+    lock = pods.candidate("a")
+    assert refused(lock.write, lock.get(), ME).kind is Kind.CONFLICT
+    assert "waits for its finalizers" in lock.get().fault
+    pods.plane.api.merge(pods.path, {"metadata": {"finalizers": None}})
+    assert refused(lock.get).kind is Kind.MISSING
+
+
+# --- answers that are lost
+
+
+@pytest.mark.parametrize("then", ["reset", "close"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
+    pods: Pods, proxy: HttpProxy, method: str, then: str
+) -> None:
+    pods.pod("a")
+    if method != "POST":
+        pods.plant(pods.pod("a" if method == "PUT" else "b"))
+    if method == "DELETE":
+        pods.remove("b")
+    lock = pods.candidate("a", server=proxy.url)
+    seen = None if method == "POST" else lock.get()
+    if seen is None:
+        refused(lock.get)
+    proxy.on(faults.lose(then), method=method, path=PATH)
+    assert refused(lock.write, seen, ME, "t").kind is Kind.UNREACHABLE
+    if method == "DELETE":
+        assert refused(lock.get).kind is Kind.MISSING
+    else:
+        now = lock.get()
+        assert (*shown(now), now.incarnation) == ("a", True, False, "", "t")
+
+
+# --- gone is not free
+
+
+def test_a_lock_that_vanished_is_its_owners_until_that_is_dead(pods: Pods) -> None:
+    """For who saw it; who never did finds nothing."""
+    pods.plant(pods.pod("b"))
+    for name in ("a", "c"):
+        pods.pod(name)
+    lock = pods.candidate("a")
+    lock.get()
+    pods.plane.api.delete(pods.path)
+    assert shown(lock.get()) == ("b", False, False, "")
+    assert lock.warnings == ["the lock is gone, but not the Pod b, which had it: waiting for its end"]
+    assert refused(pods.candidate("c").get).kind is Kind.MISSING
+    pods.remove("b")
+    assert refused(lock.get).kind is Kind.MISSING
+    pods.pod("b")
+    assert refused(lock.get).kind is Kind.MISSING
+
+
+def test_what_nobody_understood_in_between_does_not_make_it_free(pods: Pods) -> None:
+    pods.plant(pods.pod("b"))
+    pods.pod("a")
+    lock = pods.candidate("a")
+    lock.get()
+    pods.plane.api.merge(pods.path, {"metadata": {"ownerReferences": None}})
+    assert "has no owner" in lock.get().fault
+    pods.plane.api.delete(pods.path)
+    assert shown(lock.get()) == ("b", False, False, "")
+
+
+# --- the watch
+
+
+def test_a_watch_tells_of_the_release_and_then_of_the_end(pods: Pods) -> None:
+    for name in ("a", "b"):
+        pods.pod(name)
+    leader, lock = pods.candidate("b"), pods.candidate("a")
+    refused(leader.get)
+    held = leader.write(None, ME)
+    with lock.watch(lock.get()) as watch:
+        leader.write(held, Record(), "")
+        assert shown(watch.next()) == ("", False, False, "")
+        assert watch.next() is None
+
+
+def test_a_watch_tells_of_the_owners_end_whether_the_lock_goes_first_or_last(pods: Pods) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a")
+    for lock_first in (True, False):
+        pods.plant(pods.pod("b"))
+        with lock.watch(lock.get()) as watch:
+            if lock_first:
+                pods.plane.api.delete(pods.path)
+                assert shown(watch.next()) == ("b", False, False, "")
+                pods.remove("b")
+                assert later(watch) is None
+            else:
+                pods.remove("b")
+                assert shown(later(watch)) == ("b", False, True, "")
+                pods.plane.api.delete(pods.path)
+                assert watch.next() is None
+
+
+def test_a_watch_tells_of_an_eviction(pods: Pods) -> None:
+    pods.plant(pods.pod("b"))
+    pods.pod("a")
+    lock = pods.candidate("a")
+    with lock.watch(lock.get()) as watch:
+        pods.state("b", "Failed", "Evicted", ended=False)
+        assert shown(watch.next()) == ("b", False, False, "")
+        pods.state("b", "Failed", "Evicted")
+        assert shown(watch.next()) == ("b", False, True, "")
+
+
+@pytest.mark.parametrize("lead", [False, True], ids=["of another's lock", "of one's own"])
+def test_another_owner_ends_a_watch_and_is_read_first_but_who_leads_is_told(pods: Pods, lead: bool) -> None:  # noqa: FBT001
+    pods.pod("a")
+    lock = pods.candidate("a")
+    if lead:
+        refused(lock.get)
+        seen = lock.write(None, ME)
+    else:
+        pods.plant(pods.pod("b"))
+        seen = lock.get()
+    with lock.watch(seen) as watch:
+        pods.plane.api.merge(pods.path, {"metadata": {"ownerReferences": [owned_by(pods.pod("c"))]}})
+        if lead:
+            assert shown(watch.next()) == ("c", False, False, "")
+        assert moved(watch)
+    assert shown(lock.get()) == ("c", False, False, "")
+
+
+def test_a_watch_from_nothing_is_moved_by_the_first_owner(pods: Pods) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a")
+    refused(lock.get)
+    with lock.watch(None) as watch:
+        pods.plant(pods.pod("b"))
+        assert moved(watch)
+
+
+def test_a_leader_is_told_of_its_own_pods_end(pods: Pods) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a")
+    refused(lock.get)
+    with lock.watch(lock.write(None, ME)) as watch:
+        pods.remove("a")
+        assert shown(later(watch)) == ("a", True, True, "")
+
+
+def test_a_version_that_is_too_old_to_watch_from_ends_the_watch(pods: Pods, own_plane: ControlPlane) -> None:
+    pods.plant(pods.pod("b"))
+    pods.pod("a")
+    lock = pods.candidate("a")
+    seen = lock.get()
+    pods.plane.api.merge(pods.path, {"metadata": {"labels": {"one": "more"}}})
+    own_plane.apiserver.stop()
+    own_plane.apiserver.start()
+    with lock.watch(seen) as watch:
+        with pytest.raises(WatchError, match="too old") as error:
+            watch.next()
+        assert not error.value.ended.denied
+
+
+def test_a_leader_that_cannot_see_its_successors_pod_has_lost_all_the_same(pods: Pods, proxy: HttpProxy) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a", server=proxy.url)
+    refused(lock.get)
+    lock.write(None, ME)
+    pods.plane.api.merge(pods.path, {"metadata": {"ownerReferences": [owned_by(pods.pod("c"))]}})
+    proxy.on(faults.silence(), path="/pods/c")
+    assert shown(lock.get()) == ("c", False, False, "")
+
+
+# --- one process of a Pod
+
+
+def test_of_two_in_a_pod_the_second_waits_until_all_that_share_the_firsts_socket_are_gone(pods: Pods) -> None:
+    pods.pod("a")
+    one, other = pods.candidate("a"), pods.candidate("a")
+    refused(one.get)
+    seen = other.get()
+    assert shown(seen) == ("", False, False, "another kleader of this Pod contends for it, or is not dead yet")
+    assert refused(other.write, None, ME).kind is Kind.CONFLICT
+    assert refused(one.get).kind is Kind.MISSING
+    beside = pods.sockets[0].dup()
+    pods.sockets[0].close()
+    assert other.get().fault
+    with other.watch(seen) as watch:
+        beside.close()
+        assert moved(watch)
+    assert refused(other.get).kind is Kind.MISSING
+
+
+def test_a_successor_of_an_elector_has_its_place_and_its_term(pods: Pods) -> None:
+    pods.pod("a")
+    lock = pods.candidate("a")
+    refused(lock.get)
+    lock.write(None, ME, "term")
+    looks: list[set[str]] = []
+
+    def left(spared: set[str], _doomed: str) -> bool:
+        looks.append(spared)
+        return True
+
+    again = pods.candidate("a", sock=pods.sockets[0], incarnation="term", leading=True, left=left)
+    assert shown(again.get()) == ("a", True, False, "")
+    assert not looks, "its own command is nothing that was left"
+
+
+def test_what_is_left_of_an_earlier_term_is_waited_for(pods: Pods) -> None:
+    """Whether the lock is still there, has been given up, or is gone."""
+    pods.pod("a")
+    remains = [True]
+    doomed: list[str] = []
+
+    def left(_spared: set[str], incarnation: str) -> bool:
+        doomed.append(incarnation)
+        return remains[0]
+
+    lock = pods.candidate("a", left=left)
+    for plant in (lambda: None, lambda: pods.plant(pods.pods["a"]), lambda: pods.plant(pods.pods["a"], incarnation="")):
+        remains[0] = True
+        thing = plant()
+        seen = lock.get()
+        assert seen.fault == "processes of an earlier term still run here"
+        with lock.watch(seen) as watch:
+            remains[0] = False
+            assert moved(watch)
+        if thing:
+            assert lock.get().fault == ""
+            pods.plane.api.delete(pods.path)
+    assert set(doomed) == {"", "theirs"}
+
+
+def test_a_process_of_the_pod_that_is_not_kleader_holds_it(pods: Pods) -> None:
+    pods.plant(pods.pod("a"), incarnation=None)
+    assert shown(pods.candidate("a").get()) == ("a", True, False, "a process of this Pod that is not kleader has it")
+
+
+# --- no Pod
+
+
+def test_without_its_pod_a_candidate_cannot_be(pods: Pods) -> None:
+    failure = refused(pods.candidate("nobody").get)
+    assert failure.kind is Kind.HOPELESS
+    assert f"there is no Pod {pods.namespace}/nobody: POD_NAME must be" in failure.message
+
+
+def test_the_uid_that_is_known_is_the_pods(pods: Pods) -> None:
+    uid = pods.pod("a")["metadata"]["uid"]
+    assert refused(pods.candidate("a", uid=uid).get).kind is Kind.MISSING
+    failure = refused(pods.candidate("a", uid="u").get)
+    assert failure.kind is Kind.HOPELESS
+    assert failure.message.endswith(f"its uid is {uid}, POD_UID says u")
+
+
+def test_a_pod_that_was_replaced_between_two_electors_is_not_its_successors(pods: Pods) -> None:
+    pods.pod("a")
+    refused(pods.candidate("a").get)
+    pods.remove("a")
+    pods.pod("a")
+    failure = refused(pods.candidate("a", sock=pods.sockets[0]).get)
+    assert failure.kind is Kind.HOPELESS
+    assert "is gone" in failure.message
