@@ -207,7 +207,7 @@ class LeaseCandidate:
                 pause = max(pause, error.ended.retry_after if isinstance(error, WatchError) else 0.0)
             lasted = clock() >= began + _PAUSE
             if not lasted and not told:
-                self._say(f"{reason}; the LeaseCandidate is read every {text(_PAUSE)} instead")
+                self._say(f"{reason}; polling instead")
             told = not lasted
             if not lasted:
                 await asyncio.sleep(pause)
