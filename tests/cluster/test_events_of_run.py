@@ -109,6 +109,24 @@ def test_each_object_of_a_lock_is_told_of_who_became_and_stopped_leading(
             assert each["count"] == 1
 
 
+def test_a_leader_that_the_control_plane_has_named_is_told_of(
+    plane: Plane, namespace: str, processes: Processes
+) -> None:
+    place = Place(plane, namespace, "lease")
+    process = processes.start(
+        [
+            *(sys.executable, "-m", "kleader", "run", "--coordinated", "--binary-version=1.2.3", "--name=x"),
+            *("--identity=a", *QUICK, f"--kubeconfig={plane.kubeconfig(namespace=namespace)}", "--", "sleep", "600"),
+        ]
+    )
+    wait_told(place, BECAME)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == TERM
+    (became,) = [each for each in events(place) if each["message"] == BECAME]
+    assert became["involvedObject"]["uid"] == place.objects()[0]["metadata"]["uid"]
+    assert {each["message"] for each in events(place)} <= {BECAME, STOPPED}
+
+
 def test_the_end_waits_for_the_last_event(plane: Plane, namespace: str, processes: Processes) -> None:
     """Not for long: on a machine that is held up once it may be missed."""
 
