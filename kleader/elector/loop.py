@@ -16,13 +16,12 @@ from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import FIRST_TRY, Timing
 from kleader.elector.orphans import Orphans
-from kleader.elector.recorder import BECAME, STOPPED
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
 from kleader.locks.base import Lock, LockError, SetUpError, WatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from kleader.election.events import Observed
     from kleader.elector.recorder import Recorder
@@ -56,7 +55,6 @@ class Loop:
         self._supervisor = supervisor
         self._lock: Lock | None = None
         self._recorder: Recorder | None = None
-        self._about: Sequence[dict[str, str]] = ()  # the lock's objects, in a term
         self._term = 0
         self._state: State | None = None
         self._orphans: Orphans | None = None
@@ -134,27 +132,13 @@ class Loop:
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         self._state, actions = step(self._state, event, now)
-        self._note(self._lock, self._state)
+        if self._lock and self._recorder:
+            self._recorder.follow(self._lock, self._state)
         verdicts = [action.reason for action in actions if isinstance(action, e.GiveUp)]
         for action in actions:
             if not (isinstance(action, e.Report) and action.message in verdicts):  # said once is enough
                 self._perform(action)
         self._arm()
-
-    def _note(self, lock: Lock | None, state: State) -> None:
-        """Keep what Events of this term are about; tell of its end, however that came."""
-        if state.phase is Phase.LEADING or (state.phase is Phase.RELEASING and state.led):
-            if lock and state.seen:
-                self._about = lock.references(state.seen)
-        elif self._about:
-            self._tell(STOPPED)
-            self._about = ()
-
-    def _tell(self, text: str) -> None:
-        """By Events, which are sent when what this step asks for has been begun."""
-        if self._recorder:
-            for reference in self._about:
-                self._recorder.record(reference, text)
 
     def _arm(self) -> None:
         due = [self._state.wake_at] if self._state else []
@@ -205,7 +189,8 @@ class Loop:
             self._watchdog.kill_at = lead.kill_at
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
         self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
-        self._tell(BECAME)
+        if self._recorder:
+            self._recorder.became_leader()
 
     def _lose(self, lost: e.Lost) -> None:
         self._say(m.Lost(self._term, lost.reason, lost.kill_now))

@@ -7,18 +7,22 @@ import time
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
+from kleader.election.state import Phase
 from kleader.locks.answers import ForbiddenError
 from kleader.locks.api import Api
 from kleader.locks.base import LockError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from kleader.election.state import State
+    from kleader.locks.base import Lock
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
 
 BECAME, STOPPED = "became leader", "stopped leading"
 TIMEOUT = 5.0  # seconds for one Event
+_MOMENT = 0.06  # seconds: machine and server have a handover to do first, the last leader's or one's own
 _LONGEST_NAME = 253  # characters, of any object
 
 
@@ -33,11 +37,26 @@ class Recorder:
         self._identity, self._component = identity, component
         self._under_way: set[asyncio.Task[None]] = set()
         self._warned = False
+        self._about: Sequence[dict[str, str]] = ()  # the lock's objects, in a term
+
+    def follow(self, lock: Lock, state: State) -> None:
+        """Keep, after each step, what Events of this term are about; tell of its end, however that came."""
+        if state.phase is Phase.LEADING or (state.phase is Phase.RELEASING and state.led):
+            self._about = lock.references(state.seen) if state.seen else self._about
+        else:
+            for reference in self._about:
+                self.record(reference, STOPPED)
+            self._about = ()
+
+    def became_leader(self) -> None:
+        """Tell of the beginning of the term that the last step began."""
+        for reference in self._about:
+            self.record(reference, BECAME)
 
     def record(self, reference: Mapping[str, str], text: str) -> asyncio.Task[None]:
-        """Tell that the identity did ``text`` now, on an object (core/v1 ObjectReference); at once, in a running loop.
+        """Tell that the identity did ``text`` now, on an object (core/v1 ObjectReference), in a moment; in a loop.
 
-        The task, which need not be kept, is over within TIMEOUT.
+        The task, which need not be kept, is over TIMEOUT after that.
         """
         body = event(reference, f"{self._identity} {text}", self._component, time.time_ns())
         task = asyncio.get_running_loop().create_task(self._send(body))
@@ -51,6 +70,7 @@ class Recorder:
             await asyncio.wait(self._under_way, timeout=seconds)
 
     async def _send(self, body: dict[str, Any]) -> None:
+        await asyncio.sleep(_MOMENT)
         api = Api(self._credentials, guest=True)
         namespace = urllib.parse.quote(body["metadata"]["namespace"], safe="")
         try:

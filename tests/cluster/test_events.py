@@ -198,6 +198,8 @@ def test_where_nobody_answers_it_is_bounded_and_the_end_does_not_wait_for_it(
 ) -> None:
     log = Heard()
 
+    monkeypatch.setattr(module, "_MOMENT", 0)
+
     async def act(recorder: Recorder) -> None:
         hanging = recorder.record(reference(namespace), BECAME)
         await asyncio.wait_for(recorder.drain(0.01), 30)
