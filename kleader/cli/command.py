@@ -1,4 +1,4 @@
-"""A command line of the form ``[OPTIONS] -- COMMAND [ARG]...``, and its help."""
+"""What a command line looks like in help, and one of the form ``[OPTIONS] -- COMMAND [ARG]...``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,22 @@ from kleader.cli.options import Option
 SEPARATOR = "--"
 
 
-class CommandRunner(click.Command):
+class Command(click.Command):
+    """Its help shows the options section by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, section by section."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in [each for each in self.get_params(ctx) if not isinstance(each, click.Argument)]:
+            title = param.section if isinstance(param, Option) else "Help"
+            if record := param.get_help_record(ctx):
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class CommandRunner(Command):
     """Everything after the first ``--`` is the command, exactly as it was given; before it stand options alone.
 
     So a mistyped option can never become a part of what is run, nor the command's options be taken for ours.
@@ -40,14 +55,3 @@ class CommandRunner(click.Command):
             raise click.UsageError(msg, ctx)
         ctx.params["command"] = tuple(command)
         return []
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, section by section."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            title = param.section if isinstance(param, Option) else "Help"
-            if record := param.get_help_record(ctx):
-                sections.setdefault(title, []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)

@@ -15,6 +15,8 @@ from kleader import __version__
 from kleader.cli.manifest import manifest
 from kleader.cli.run import run
 from kleader.cli.say import FAILED, fail
+from kleader.cli.status import status
+from kleader.cli.wait import wait
 
 SUPPORTED = ("linux", "darwin")
 _STDERR = 2
@@ -32,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (run, manifest):
+for command in (run, status, wait, manifest):
     cli.add_command(command)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.types import Duration, Label, LockType, Signal, Switch, Verbosity, Version
+from kleader.cli.types import Duration, Label, LockType, Signal, Switch, Verbosity, Version, header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -62,6 +62,7 @@ election = functools.partial(option, section="Election")
 of_command = functools.partial(option, section="Command")
 messages = functools.partial(option, section="Messages")
 workload = functools.partial(option, section="Workload")
+printing = functools.partial(option, section="Output")
 
 
 def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
@@ -164,6 +165,12 @@ API = (
     ),
 )
 
+# Of commands that take no part.
+LOOKING = (
+    *ROAD,
+    request_timeout(default="5s", show_default=True, help="The longest that one request may take."),
+)
+
 TIMING = (
     timing(
         "--lease-duration",
@@ -226,8 +233,7 @@ ELECTION = (
         "--wait",
         type=Duration(["live"]),
         show_default="for ever",
-        help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen; with 125 when"
-        " the API server has not answered for a lease duration.",
+        help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen.",
     ),
     election("--no-wait", is_flag=True, help="Try to acquire once: --wait 0."),
     election(
@@ -330,3 +336,22 @@ def of_run(without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Call
         return function
 
     return decorate
+
+
+def access(given: dict[str, Any]) -> dict[str, str]:
+    """What ROAD's options say, as kleader.locks.credentials takes it; click.UsageError."""
+    named = {key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
+    return named | {"as": header("--as", given["as"])}
+
+
+def prevail(given: dict[str, Any], one: str, other: str) -> None:
+    """Of two contrary options, let the command line's win over the environment's. click.UsageError otherwise."""
+    if not given[one] or not given[other]:
+        return
+    context = click.get_current_context()
+    source = context.get_parameter_source
+    if source(one) is source(other):
+        names = (next(param.opts[0] for param in context.command.params if param.name == each) for each in (one, other))
+        msg = f"{' and '.join(names)} exclude each other: leave one out"
+        raise click.UsageError(msg)
+    given[other if source(one) is click.core.ParameterSource.COMMANDLINE else one] = None

@@ -66,27 +66,14 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     boot.become_supervisor(plan)
 
 
-def _prevail(given: dict[str, Any], one: str, other: str) -> None:
-    """Of two contrary options, let the command line's win over the environment's. click.UsageError otherwise."""
-    if not given[one] or not given[other]:
-        return
-    context = click.get_current_context()
-    source = context.get_parameter_source
-    if source(one) is source(other):
-        names = (next(param.opts[0] for param in context.command.params if param.name == each) for each in (one, other))
-        msg = f"{' and '.join(names)} exclude each other: leave one out"
-        raise click.UsageError(msg)
-    given[other if source(one) is click.core.ParameterSource.COMMANDLINE else one] = None
-
-
 def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = False) -> tuple[Plan, list[str]]:
     """The checked options, and what should be said of them. click.UsageError: exit status 2.
 
     ``elsewhere``: it is not this process that shall run, so nothing is asked of its surroundings.
     """
-    _prevail(given, "wait", "no_wait")
-    _prevail(given, "v", "quiet")
-    _prevail(given, "release", "no_release")
+    options.prevail(given, "wait", "no_wait")
+    options.prevail(given, "v", "quiet")
+    options.prevail(given, "release", "no_release")
     remarks: list[str] = []
     times = _timing(given)
     kind, path = given["lock"] if given["leader_elect"] else ("", "")
@@ -128,8 +115,7 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
         coordinated=_coordinated(given, kind, identity, remarks),
         binary_version=given["binary_version"] or "",
         emulation_version=given["emulation_version"] or given["binary_version"] or "",
-        api={key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
-        | {"as": types.header("--as", given["as"])},
+        api=options.access(given),
         lease_duration=times.lease_duration,
         renew_deadline=times.renew_deadline,
         retry_period=times.retry_period,

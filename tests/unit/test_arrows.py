@@ -20,7 +20,7 @@ ARROWS = {
     "": "",
     "__main__": "cli",
     "boot": "elector link locks log platform supervisor",
-    "cli": "boot election link locks log platform supervisor",
+    "cli": "boot election link locks log platform supervisor watching",
     "elector": "election link locks log platform",
     "election": "",
     "link": "log platform",
@@ -28,6 +28,7 @@ ARROWS = {
     "log": "platform",
     "platform": "log",
     "supervisor": "election link log platform",
+    "watching": "election link locks log platform",
 }
 # Each package from elsewhere, and the modules that may import it, by the beginning of their names.
 PACKAGES = {

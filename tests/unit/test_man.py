@@ -12,7 +12,7 @@ import pytest
 
 from kleader.cli.main import cli
 from kleader.cli.options import Option
-from kleader.cli.run import EPILOG, run
+from kleader.cli.run import run
 from kleader.link.messages import MARKER, Lead
 from kleader.supervisor.environment import environment
 
@@ -55,7 +55,8 @@ def plain(mdoc: str) -> str:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_every_option_by_all_its_names_and_no_other(name: str) -> None:
     told = {frozenset(names) for names in entries(page(name))}
-    own = [param for param in options(PAGES[name]) if not of_run(param) or PAGES[name] is run]
+    every = [param for param in options(PAGES[name]) if isinstance(param, click.Option)]
+    own = [param for param in every if not of_run(param) or PAGES[name] is run]
     assert told == {frozenset(param.opts) for param in own}
 
 
@@ -77,7 +78,7 @@ OWN = [
     (name, param)
     for name, command in cli.commands.items()
     for param in command.params
-    if not of_run(param) or command is run
+    if isinstance(param, click.Option) and (not of_run(param) or command is run)
 ]
 
 
@@ -90,15 +91,18 @@ def test_the_page_tells_each_options_variable_first_and_its_default(name: str, p
         assert f"Default: {default}" in plain(said)
 
 
-def test_every_variable_of_the_page_is_an_options() -> None:
-    named = set(re.findall(r"\bKLEADER_RUN_\w+", page("kleader-run")))
-    assert named == {f"KLEADER_RUN_{str(param.name).upper()}" for param in run.params}
+@pytest.mark.parametrize("name", cli.commands)
+def test_every_variable_of_the_page_is_an_options(name: str) -> None:
+    prefix = f"KLEADER_{name.upper()}_"
+    own = {f"{prefix}{str(param.name).upper()}" for command, param in OWN if command == name}
+    assert set(re.findall(rf"\b{prefix}\w+", page(f"kleader-{name}"))) == own
 
 
-def test_the_page_tells_every_exit_status_that_help_tells() -> None:
-    section = page("kleader-run").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
+@pytest.mark.parametrize("name", [name for name, each in cli.commands.items() if "Exit status:" in str(each.epilog)])
+def test_the_page_tells_every_exit_status_that_help_tells(name: str) -> None:
+    section = page(f"kleader-{name}").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
     told = re.findall(r"^\.It (\d+)$", section, re.MULTILINE)
-    assert told == re.findall(r"^  (\d+) ", EPILOG, re.MULTILINE)
+    assert told == re.findall(r"^  (\d+) ", str(cli.commands[name].epilog), re.MULTILINE)
 
 
 def test_the_page_tells_what_the_command_is_given() -> None:
