@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kleader.platform.dispositions import default_signals
+from kleader.platform.dispositions import default_signals, die_of
 from kleader.platform.table import Process, descendants
 
 if sys.platform == "linux":
@@ -68,6 +68,7 @@ __all__ = [
     "clock",
     "default_signals",
     "descendants",
+    "die_of",
     "die_with_parent",
     "environment",
     "environment_has",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 TYPE_CHECKING = False
@@ -26,3 +27,11 @@ def default_signals() -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def die_of(number: int) -> None:
+    """End as this signal ends any program. Returns where it does not: as PID 1, or if it was ignored from the start."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))

@@ -45,7 +45,8 @@ class Command:
         self._terminal = Terminal()
         self._backoff = Backoff()
         self._began = 0.0
-        self._interrupted = False  # Ctrl-C or Ctrl-\ reached it without us
+        self._reached = False  # Ctrl-C or Ctrl-\ came to it without us
+        self.interrupted = False  # it died of Ctrl-C
         self.tree = Tree()
         self.main: children.Child | None = None
         self.draining = False  # the main process has ended, what it left has not, and --until-empty waits for that
@@ -58,7 +59,7 @@ class Command:
 
     def fork(self, environment: Mapping[str, str], keep: tuple[int, ...], stop_at: float, now: float) -> children.Child:
         """A new main process, held at its gate. OSError where there is no room for it."""
-        self.again = self._interrupted = False
+        self.again = self._reached = False
         self._began = now
         self.main = children.spawn(
             self._plan.command, environment, keep=keep, signals=self._signals, terminal=self._terminal, stop_at=stop_at
@@ -78,7 +79,7 @@ class Command:
     def forward(self, number: int, *, terminal: bool) -> None:
         """A signal that kleader got, to the main process alone; not what the terminal has sent to it already."""
         if self.has(terminal=terminal):
-            self._interrupted |= number in {signal.SIGINT, signal.SIGQUIT}
+            self._reached |= number in {signal.SIGINT, signal.SIGQUIT}
         elif self.main:
             self.main.send(number)
 
@@ -117,7 +118,8 @@ class Command:
             return
         how = f"ended by {name(main.signal)}" if main.signal else f"exited with status {main.status}"
         self._log.info(f"the command {how} after {text(round(now - self._began, 1))}", status=main.status)
-        if (main.foreground or self._interrupted) and main.status in _BY_TERMINAL:
+        if (main.foreground or self._reached) and main.status in _BY_TERMINAL:
+            self.interrupted = main.signal == signal.SIGINT
             return  # somebody at the terminal wanted it to end
         self.again = self._plan.restart == "always" or (self._plan.restart == "on-failure" and main.status != 0)
 

@@ -52,6 +52,7 @@ class Supervisor:
         self._state = State.WAITING
         self._term = Term(1)
         self._status = 0  # what kleader will exit with
+        self._interrupted = False  # by Ctrl-C, before it led
         self._more_to_reap = False
 
     # --- the loop
@@ -76,6 +77,8 @@ class Supervisor:
             self._act(platform.clock())
             if self._state is State.ENDED:
                 self._elector.starter.let_go()
+                if self._status == 128 + signal.SIGINT and (self._interrupted or self._command.interrupted):
+                    platform.die_of(signal.SIGINT)  # as a shell wants to see it, to end its loop or script as well
                 return self._status
             self._wakeup.wait(self._due(), (self._elector.fd, self._command.news), at_once=self._more_to_reap)
             self._command.look()
@@ -191,6 +194,7 @@ class Supervisor:
                 self._minder.suspend()
             elif number in ENDING:
                 self._log.info(f"{name(number)}: ending")
+                self._interrupted = terminal
                 self._end(128 + number, now)
         elif self._state is State.RELEASING:
             if number in ENDING:

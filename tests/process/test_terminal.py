@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
@@ -110,6 +111,47 @@ def test_ctrl_c_reaches_the_command_once_and_ends_kleader_in_spite_of_restart(
     assert "restarting" not in err.read_text()
     assert shell.foreground() == shell.leader.pid
     witness.check(terms=1)
+
+
+LOOP = "while :; do echo round; {}; done; echo over"
+
+
+def test_ctrl_c_ends_a_shells_loop_around_kleader_too(shell: Terminal, run: str, witness: Witness, lock: Path) -> None:
+    """Whether it ends the command or a candidate that waits: the shell sees a death by SIGINT, as of any program."""
+    shell.type(LOOP.format(f"{run} -q -- {' '.join(witness.command())}") + "\n")
+    shell.wait("\nround")
+    term = witness.wait_start()
+    wait_until(lambda: shell.foreground() == term.pid, "the foreground given to the command")
+    shell.type(CTRL_C)
+    shown = shell.wait(rf"(?s)(.*?){PROMPT}")[1]
+    assert "round" not in shown
+    assert "over" not in shown
+    assert status(shell) == 130
+    lock.write_text('{"kleader": 1, "holderIdentity": "another"}')
+    with lock.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        shell.type(LOOP.format(f"{run} -- true") + "\n")
+        shell.wait("the leader is another")
+        shell.type(CTRL_C)
+        shown = shell.wait(rf"(?s)(.*?){PROMPT}")[1]
+        assert "SIGINT: ending" in shown
+        assert "round" not in shown
+    assert status(shell) == 130
+    witness.check(terms=1)
+
+
+def test_ctrl_c_does_not_end_a_shells_loop_where_the_command_took_it_as_a_word(
+    shell: Terminal, run: str, tmp_path: Path
+) -> None:
+    """It chose its own status: the shell goes on, as it would without kleader."""
+    script = tmp_path / "reporter.py"
+    script.write_text(f"{REPORTER}\nprint('up', flush=True)\nwhile True: signal.pause()\n")
+    shell.type(f"for i in 1 2; do {run} -q -- {sys.executable} {script}; echo it said $?; done\n")
+    for _ in range(2):
+        shell.wait("\nup")
+        shell.type(CTRL_C)
+        shell.wait("\nit said 9")
+    shell.wait(PROMPT)
 
 
 def test_a_command_that_handles_ctrl_c_sees_it_once(shell: Terminal, run: str, tmp_path: Path) -> None:
