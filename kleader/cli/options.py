@@ -233,7 +233,8 @@ ELECTION = (
         "--wait",
         type=Duration(["live"]),
         show_default="for ever",
-        help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen.",
+        help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen; with 125 when"
+        " the API server has not answered for a lease duration.",
     ),
     election("--no-wait", is_flag=True, help="Try to acquire once: --wait 0."),
     election(

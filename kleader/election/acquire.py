@@ -30,12 +30,13 @@ def proceed(turn: Turn) -> None:
 def pursue(turn: Turn, take: Callable[[Turn], None], why_not: Callable[[Turn], str]) -> None:
     """The same for any kind of lock: how it is taken, and why it could not be."""
     s, now = turn.s, turn.now.boot
-    if isinstance(s.pending, e.Get) and now >= s.me.wait_until:
+    impatient = now >= s.give_up_at
+    if isinstance(s.pending, e.Get) and impatient:
         s.pending = None
     if s.pending:
         return
     tried = s.trouble or (s.known and (s.spent or s.turn_at > now + spread(turn)))
-    if now >= s.me.wait_until or (s.me.one_try and tried):
+    if impatient or (s.me.one_try and tried):
         _give_up(turn, why_not)
     elif now < s.call_at:
         return

@@ -20,6 +20,7 @@ A lock that does not expire (:mod:`kleader.election.for_life`) has acquire and r
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Protocol
 
 from kleader.election import acquire, for_life, look, release, renew
@@ -77,7 +78,7 @@ def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
     s, part = turn.s, _part(turn.s)
     if part is None or s.pending is None or s.pending.serial != event.request.serial:
         return
-    s.pending, s.trouble = None, ""
+    mute_since, s.pending, s.trouble, s.mute_since = s.mute_since, None, "", inf
     match event:
         case e.Got(_, seen):
             part.got(turn, seen)
@@ -90,6 +91,8 @@ def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
             _failed(turn, part, write, Failure(Kind.UNREACHABLE, message))
         case e.Failed(request, failure):
             _failed(turn, part, request, failure)
+    if turn.s.trouble:
+        turn.s.mute_since = min(mute_since, s.sent_at)
 
 
 def _counts(s: State, write: e.Write, seen: Observed) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from kleader.election import events as e
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
@@ -23,7 +25,7 @@ def told(turn: Turn) -> bool:
     """Take note that the watch tells something; False: of what is not watched any more."""
     s = turn.s
     if s.watching:
-        s.trouble, s.news, s.read_at = "", True, turn.now.boot + SILENCE
+        s.trouble, s.mute_since, s.news, s.read_at = "", inf, True, turn.now.boot + SILENCE
     return s.watching
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from math import inf
 
 from kleader.election.events import Get, GiveUp, Observed, Write
-from kleader.election.timing import Timing  # noqa: TC001 - dataclass field
+from kleader.election.timing import FIRST_TRY, Timing
 
 
 class Phase(Enum):
@@ -80,6 +80,7 @@ class State:
     news: bool = False  # the watch has told something since
     stumbles: int = 0  # failures in a row
     trouble: str = ""  # why the last request failed
+    mute_since: float = inf  # when the first of those that failed in a row was sent
 
     # the term
     t0: float = 0.0  # sent_at of the last write that counted; inf: the term does not expire
@@ -104,14 +105,24 @@ class State:
         return self.me.timing.kill_at(self.t0)
 
     @property
+    def give_up_at(self) -> float:
+        """When patience ends. A first try, a read and a write, is made in any case, and has a second."""
+        mute = self.mute_since + self.me.timing.lease_duration if self.me.live else inf
+        free = not self.known or self.turn_at <= self.sent_at + FIRST_TRY
+        if self.serial == 0:
+            return inf
+        untried = self.serial == 1 and free and not self.trouble
+        return max(self.me.wait_until, self.sent_at + FIRST_TRY) if untried else min(self.me.wait_until, mute)
+
+    @property
     def wake_at(self) -> float:
         """When the next step is due even if nothing happens: after a step, always later than that step."""
         match self.phase, self.pending:
             case Phase.FOLLOWING, None:
                 due = self.read_at if self.spent else min(self.read_at, self.turn_at)
-                return min(max(due, self.call_at), self.me.wait_until)
+                return min(max(due, self.call_at), self.give_up_at)
             case Phase.FOLLOWING, Get():
-                return self.me.wait_until
+                return self.give_up_at
             case Phase.LEADING, None:
                 return max(self.read_at, self.call_at) if self.me.lasting else min(self.stop_at, self.call_at)
             case Phase.LEADING, _:

@@ -21,6 +21,7 @@ from kleader.election.duration import text
 JITTER = 1.2  # client-go's JitterFactor
 MOST_GRACE = 3.0
 KILL_BUDGET = 0.5
+FIRST_TRY = 1.0  # seconds that a first try to acquire gets, however short the wait: it finds the API server first
 
 
 class TimingError(ValueError):

@@ -14,7 +14,7 @@ from kleader import platform
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
-from kleader.election.timing import Timing
+from kleader.election.timing import FIRST_TRY, Timing
 from kleader.elector.orphans import Orphans
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
@@ -82,10 +82,10 @@ class Loop:
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
-        waits = plan.wait and not assign.leading
+        patience = max(plan.wait, FIRST_TRY) if plan.wait and not assign.leading else None
         while self._lock is None:
             try:
-                found = await asyncio.wait_for(self._find_lock(assign), plan.wait if waits else None)
+                found = await asyncio.wait_for(self._find_lock(assign), patience)
                 self._lock, self._recorder = found
             except (SetUpError, asyncio.TimeoutError) as error:
                 reason = str(error) or "no credentials for the API server were found in the time given by --wait"

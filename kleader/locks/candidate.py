@@ -116,9 +116,11 @@ class LeaseCandidate:
         end = clock() + timeout
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._writing.acquire(), timeout / 2)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        keeping, looking_on = self._tasks or (None, None)
+        if keeping and looking_on:
+            keeping.cancel()  # a call of its own must be over before the next one on its connection
+            looking_on.cancel()  # which may be lost (before Python 3.12): its connection ends with this process
+            await asyncio.wait([keeping], timeout=timeout / 4)
         if not self._tried:
             return
         try:
@@ -207,7 +209,7 @@ class LeaseCandidate:
                 pause = max(pause, error.ended.retry_after if isinstance(error, WatchError) else 0.0)
             lasted = clock() >= began + _PAUSE
             if not lasted and not told:
-                self._say(f"{reason}; the LeaseCandidate is read every {text(_PAUSE)} instead")
+                self._say(f"{reason}; polling instead")
             told = not lasted
             if not lasted:
                 await asyncio.sleep(pause)
@@ -220,6 +222,8 @@ class LeaseCandidate:
         target = f"{self._collection}?{urllib.parse.urlencode(query)}"
         async with aclosing(self._api.watch(target, self._timeout)) as events:
             async for kind, found in events:
+                if self._left:
+                    return
                 if kind != "BOOKMARK":
                     self._found = None if kind == "DELETED" else found
                     self._stirred.set()

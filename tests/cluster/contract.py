@@ -17,7 +17,7 @@ from kleader.election.record import Record
 from kleader.locks import kinds
 from kleader.locks.api import Api as Road
 from kleader.locks.credentials import Credentials
-from kleader.locks.permissions import needed, rules
+from kleader.locks.permissions import Permission, needed, rules
 from tests.support.api import path
 from tests.support.controlplane import ControlPlane
 from tests.support.loopthread import LoopThread
@@ -40,6 +40,8 @@ OBJECTS = {
     "configmapsleases": ("ConfigMap", "Lease"),
     "endpointsleases": ("Endpoints", "Lease"),
 }
+COORDINATED = "coordinated"  # the Lease again, where the control plane names the leader
+LOCKS = (*OBJECTS, COORDINATED)
 NOON = 1_795_262_400_000_000  # 2026-11-21T12:00:00Z
 SECOND = 1_000_000
 
@@ -133,7 +135,8 @@ class Place:
 
     def __init__(self, plane: Plane, namespace: str, lock: str, name: str = "x") -> None:
         self.plane, self.namespace, self.lock, self.name = plane, namespace, lock, name
-        self.kinds = OBJECTS[lock]
+        self.coordinated = lock == COORDINATED
+        self.kinds = OBJECTS["lease" if self.coordinated else lock]
         self.paths = [path(VERSIONS[kind], kind, namespace, name) for kind in self.kinds]
 
     def named(self, name: str) -> Place:
@@ -144,8 +147,18 @@ class Place:
         if not isinstance(self.plane, ControlPlane):
             return self.plane.new_user()
         user = self.plane.new_bare_user()
-        self.plane.grant(user, self.namespace, rules(needed(self.lock, self.name)))
+        self.plane.grant(user, self.namespace, rules(self.needed()))
         return user
+
+    def needed(self) -> tuple[Permission, ...]:
+        """What the lock needs, for any candidate."""
+        return needed("lease", self.name, candidate="") if self.coordinated else needed(self.lock, self.name)
+
+    @property
+    def options(self) -> list[str]:
+        """Those of `run` that say which lock."""
+        kind = ["lease", "--coordinated", "--binary-version=1.36.0"] if self.coordinated else [self.lock]
+        return ["--lock", *kind, f"--name={self.name}"]
 
     def kubeconfig(self, *, server: str | None = None) -> Path:
         """Of such a user."""
@@ -242,12 +255,26 @@ class Client(LoopThread):
             road = Road(Credentials({"kubeconfig": str(config)}, reader_of(config)))
             self._roads.append(road)
             return kinds.make(
-                *(place.lock, road, place.namespace, place.name, labels or {}, lease_duration),
+                "lease" if place.coordinated else place.lock,
+                *(road, place.namespace, place.name, labels or {}, lease_duration),
                 warn=warnings.append,
                 force=force,
+                candidate=Unregistered() if place.coordinated else None,
             )
 
         return Handle(self, self.run(make()), warnings)
+
+
+class Unregistered:
+    """A candidate of coordinated election whom the control plane does not know, and so leaves the Lease alone."""
+
+    identity = "me"
+
+    async def register(self, timeout: float) -> None: ...
+
+    def keep(self) -> None: ...
+
+    async def leave(self, timeout: float) -> None: ...
 
 
 def reader_of(config: Path) -> Callable[[str], list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from kleader.election.events import Failure, Kind
 from kleader.election.record import UNKNOWN, Record
 from kleader.locks.base import LockError, WatchError
-from tests.cluster.contract import INCARNATION, LEADER, OBJECTS, VERSIONS, Client, Entry, Place, annotation, spec
+from tests.cluster.contract import INCARNATION, LEADER, LOCKS, OBJECTS, VERSIONS, Client, Entry, Place, annotation, spec
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 
@@ -30,7 +30,7 @@ FREED = Entry("", 1, 5, 5, 4)
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
-@pytest.fixture(params=OBJECTS)
+@pytest.fixture(params=LOCKS)
 def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place:
     return Place(plane, namespace, request.param)
 
@@ -436,7 +436,7 @@ def test_a_version_that_is_too_old_to_watch_from_ends_the_watch(
     own_plane: ControlPlane, namespace: str, client: Client
 ) -> None:
     """A server that has just started knows no history: 410, which is no lack of a permission."""
-    places = [Place(own_plane, namespace, lock, lock) for lock in OBJECTS]
+    places = [Place(own_plane, namespace, lock, lock) for lock in LOCKS]
     locks = [(place, client.lock(place)) for place in places]
     seen = []
     for place, lock in locks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import sys
 import time
@@ -10,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.election.record import parse_time
+from kleader.election.record import micro_time, parse_time
 from kleader.locks.permissions import needed, rules
-from tests.cluster.fleet import LOST, Fleet, History, kill_whole, now
+from tests.cluster.fleet import LOST, Fleet, History, elector, kill_whole, now
+from tests.support import faults
 from tests.support.api import path
 from tests.support.checker import Witness
+from tests.support.httpproxy import HttpProxy
+from tests.support.objects import lease_candidate
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
     from tests.support.processes import Process, Processes
 
 ANSWERED = 5.0  # seconds for which the control plane takes a sign of life for one
+FAILED = 125
+WHIMS = 12
 BETA = "coordination.k8s.io/v1beta1"
 
 
@@ -145,8 +152,9 @@ def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: C
     coordinated.start("leader")
     coordinated.leads(1, "leader")
     ending = coordinated.start("ending")
-    giving_up = coordinated.start("giving-up", "1.36.0", "--wait=2s")
-    coordinated.registered("ending", "giving-up")
+    giving_up = coordinated.start("giving-up", "1.36.0", "--wait=6s")
+    coordinated.registered("giving-up")
+    coordinated.registered("ending")
     ending.signal(signal.SIGTERM)
     assert ending.wait() == 128 + signal.SIGTERM
     assert giving_up.wait() == 124
@@ -221,7 +229,152 @@ def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_a
     trials.count(1, "leaders replaced alive by the control plane")
 
 
+@pytest.mark.timeout(180)
+def test_whomever_the_control_plane_names_and_however_often_no_two_run_at_once(
+    coordinated: Coordinated, trials: Trials
+) -> None:
+    """Often over a living leader, or before who was named has begun; the commands do not mind being asked to stop."""
+    names = ("a", "b", "c")
+    for number, identity in enumerate(names):
+        coordinated.start(identity, f"1.36.{number}", "--on-loss=wait", does=("--ignore-term", "--descendant"))
+    coordinated.registered(*names)
+    coordinated.witness.wait_start(1)
+    draw = random.Random(4355)  # noqa: S311 - whims
+
+    def name(identity: str) -> None:
+        renewed = micro_time(time.time_ns() // 1000)
+        naming = {"holderIdentity": identity, "acquireTime": None, "renewTime": renewed, "leaseDurationSeconds": 5}
+        coordinated.fleet.edit(**naming, preferredHolder=None)
+
+    for _ in range(WHIMS):
+        name(draw.choice(names))
+        coordinated.fleet.wait_renewals(draw.randrange(1, 4))
+    led = len(coordinated.witness.terms())
+    name("c")
+    coordinated.witness.wait_start(led + 1, 60)
+    coordinated.witness.check()
+    trials.count(WHIMS + 1, "leaders named over living ones")
+
+
+@pytest.mark.timeout(120)
+def test_two_of_one_identity_never_lead_at_once(coordinated: Coordinated) -> None:
+    """The control plane cannot tell them apart; the second waits a lease duration after the first has crashed."""
+    first = coordinated.start("twin")
+    coordinated.leads(1, "twin")
+    known = coordinated.candidate("twin")
+    coordinated.start("twin")
+    wait_until(lambda: coordinated.candidate("twin") != known, "the second's sign of life")
+    coordinated.fleet.wait_renewals(3)
+    kill_whole(first)
+    coordinated.leads(2, "twin", 60)
+    coordinated.witness.check(terms=2)
+
+
+def test_one_name_of_two_locks_is_told(coordinated: Coordinated, own_plane: ControlPlane) -> None:
+    own_plane.api.create(lease_candidate(coordinated.fleet.namespace, "me", "another"))
+    process = coordinated.start("me", "1.36.0", "--wait=3s")
+    assert process.wait() == FAILED
+    assert "/me is one for the lock another: give another --identity" in process.err
+
+
+def test_an_elector_that_is_killed_costs_neither_the_term_nor_the_candidate(coordinated: Coordinated) -> None:
+    leader = coordinated.start("leader")
+    coordinated.leads(1, "leader")
+    os.kill(elector(leader), signal.SIGKILL)
+    leader.wait_err("the elector died: replaced by pid")
+    coordinated.fleet.wait_renewals(2)
+    known = coordinated.candidate("leader")
+    assert known
+    pinged = micro_time(time.time_ns() // 1000)
+    where = path(BETA, "LeaseCandidate", coordinated.fleet.namespace, "leader")
+    coordinated.plane.api.merge(where, {"spec": {"pingTime": pinged}})
+    coordinated.plane.api.wait(where, lambda seen: seen and seen["spec"]["renewTime"] >= pinged, "a sign of life")
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    assert coordinated.candidate("leader") is None
+    coordinated.witness.check(terms=1)
+
+
+def test_a_leader_whose_lease_is_deleted_leads_on(coordinated: Coordinated) -> None:
+    """The control plane creates it anew, for the best candidate, which is the leader."""
+    leader = coordinated.start("leader")
+    coordinated.leads(1, "leader")
+    coordinated.start("other", "1.37.0").wait_err("the leader is leader$")
+    before = coordinated.fleet.spec()
+    for _ in range(3):
+        coordinated.plane.api.delete(coordinated.fleet.path)
+        coordinated.plane.api.wait(
+            coordinated.fleet.path, lambda seen: seen and seen["spec"].get("acquireTime"), "the leader's own write"
+        )
+    after = coordinated.fleet.spec()
+    assert (after["acquireTime"], after["leaseTransitions"]) == (before["acquireTime"], before["leaseTransitions"])
+    assert leader.running
+    coordinated.witness.check(terms=1)
+
+
+@pytest.mark.timeout(120)
+def test_candidates_with_and_without_coordination_share_a_lock(coordinated: Coordinated, trials: Trials) -> None:
+    """As while a fleet changes from the one to the other, and back."""
+    fleet, witness = coordinated.fleet, coordinated.witness
+    plain = fleet.start("plain-1")
+    witness.wait_start(1)
+    named = coordinated.start("named-1", does=("--term-delay=0.2",))
+    coordinated.registered("named-1")
+    fleet.wait_renewals(3)  # the control plane prefers the other, in vain
+    plain.signal(signal.SIGTERM)
+    assert plain.wait() == 0
+    coordinated.leads(2, "named-1")
+    again = fleet.waiting("plain-2", behind="named-1")
+    kill_whole(named)
+    coordinated.leads(3, "plain-2")
+    last = coordinated.start("named-2", "1.35.0")
+    coordinated.registered("named-2")
+    kill_whole(again)
+    coordinated.leads(4, "named-2")
+    last.signal(signal.SIGTERM)
+    assert last.wait() == 0
+    witness.check(terms=4)
+    trials.count(3, "handovers between plain and coordinated candidates")
+
+
 # --- where there is no such thing
+
+
+@pytest.mark.parametrize("patience", ["--no-wait", "--wait=2s"])
+def test_a_discovery_that_is_refused_is_no_reason_to_fall_back(
+    coordinated: Coordinated, own_plane: ControlPlane, patience: str
+) -> None:
+    with HttpProxy(own_plane) as proxy:
+        body = {"kind": "Status", "code": 403, "message": "groups is forbidden"}
+        proxy.on(faults.answer(403, body), path="^/apis/coordination.k8s.io$", times=None)
+        process = coordinated.start("a", "1.36.0", patience, server=proxy.url)
+        assert process.wait() == FAILED
+        assert "groups is forbidden" in process.err
+        assert "plain election" not in process.err
+        assert not [request for request in proxy.requests if "/leases/" in request.path]
+
+
+def test_a_discovery_that_hangs_keeps_nobody_from_ending(coordinated: Coordinated, own_plane: ControlPlane) -> None:
+    with HttpProxy(own_plane) as proxy:
+        rule = proxy.on(faults.silence(), path="^/apis/coordination.k8s.io$", times=None)
+        timings = ("--lease-duration=60s", "--renew-deadline=50s")
+        process = coordinated.start("a", timings=timings, server=proxy.url)
+        rule.wait()
+        process.signal(signal.SIGTERM)
+        assert process.wait(10) == 128 + signal.SIGTERM
+        assert "did not end in time" not in process.err
+
+
+def test_an_api_server_that_is_away_at_the_start_is_waited_for(
+    coordinated: Coordinated, own_plane: ControlPlane
+) -> None:
+    own_plane.apiserver.stop()
+    process = coordinated.start("a")
+    process.wait_err("cannot reach the API server")
+    own_plane.apiserver.start()
+    coordinated.leads(1, "a", 60)
+    assert coordinated.candidate("a")
+    assert "plain election" not in process.err
 
 
 def test_without_the_feature_gate_there_is_plain_election_and_one_line_says_so(

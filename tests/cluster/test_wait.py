@@ -65,15 +65,25 @@ def test_a_free_lock_is_had_without_waiting(fleet: Fleet) -> None:
         assert process.wait() == number
 
 
+def test_a_wait_shorter_than_a_try_is_one_try(fleet: Fleet) -> None:
+    first = fleet.start("a", "--wait=1ms")
+    fleet.witness.wait_start()
+    second = fleet.start("b", "--wait=100ms")
+    assert second.wait() == NOT_ACQUIRED
+    assert "held by a" in second.err
+    assert first.running
+
+
 def test_without_an_answer_the_end_of_the_wait_is_125(plane: Plane, fleet: Fleet) -> None:
     """Waiting did not tell that the lock is held: it is kleader that failed, with a reason."""
     with Proxy(LOOPBACK, plane.port) as proxy:  # type: ignore[attr-defined]
         proxy.switch("refuse")
-        refused = [fleet.start("a", option, server=proxy.url) for option in ("--wait=2s", "--no-wait")]
-        assert [process.wait() for process in refused] == [FAILED] * 2
+        options = ("--wait=100ms", "--wait=2s", "--no-wait", "--wait=live")
+        refused = [fleet.start("a", option, server=proxy.url) for option in options]
+        assert [process.wait() for process in refused] == [FAILED] * len(options)
         proxy.switch("silent")
-        silent = [fleet.start("a", option, server=proxy.url) for option in ("--wait=2s", "--no-wait")]
-        assert [process.wait() for process in silent] == [FAILED] * 2
+        silent = [fleet.start("a", option, server=proxy.url) for option in options]
+        assert [process.wait() for process in silent] == [FAILED] * len(options)
     for process in refused:
         assert re.search("cannot reach the API server .*: .*refused", process.err, re.IGNORECASE), process.err
     for process in silent:

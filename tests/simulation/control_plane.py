@@ -16,14 +16,14 @@ from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase
 from tests.simulation.host import WALL, Road
 from tests.simulation.machine import Machine
-from tests.simulation.schedule import MISFORTUNES, Schedule, partition
+from tests.simulation.schedule import Schedule
+from tests.simulation.troubles import MISFORTUNES, Trouble, partition
 from tests.simulation.world import BrokenPromiseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kleader.election.state import Candidate, State
-    from tests.simulation.host import Host, Watch
     from tests.simulation.server import Kept
     from tests.simulation.world import World
 
@@ -46,7 +46,8 @@ class ControlPlane:
     def __init__(self, world: World) -> None:
         self.world, self.lease = world, world.server.lease
         self.candidates: dict[str, LeaseCandidate] = {}
-        self.skew = world.rng.uniform(-1, 1)
+        self.rng = world.fork()
+        self.skew = self.rng.uniform(-1, 1)
         self.busy_until = 0.0
         self.lease.listeners.append(lambda _seen: self.look())
         self._look_again()
@@ -57,7 +58,7 @@ class ControlPlane:
 
     def look(self) -> None:
         """Something has changed: see to it soon."""
-        soon = self.world.now + self.world.rng.uniform(0, 0.05)
+        soon = self.world.now + self.rng.uniform(0, 0.05)
         self.world.at(max(soon, self.busy_until), self._step)
 
     @property
@@ -101,6 +102,10 @@ class ControlPlane:
     def _best(candidates: list[LeaseCandidate]) -> LeaseCandidate:
         return min(candidates, key=lambda each: each.rank)
 
+    def any_candidate(self, luck: float) -> str:
+        """The name of one of them."""
+        return list(self.candidates)[int(luck * len(self.candidates))]
+
     def name(self, holder: str) -> None:
         """Over whatever is there: everything else in the object stays, the annotation too."""
         self.world.log("the control plane names", holder)
@@ -116,6 +121,7 @@ class NamedMachine(Machine):
     """A machine that registers once it has read the lock, answers pings, and leaves before its last release."""
 
     registered = False  # by its present elector
+    lapses = ("watch deaf", "watch ended", "watch throttled")  # as long as it lasts it tells all, and in order
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
         super().__init__(world, name, me, kept)
@@ -161,8 +167,8 @@ class NamedMachine(Machine):
     def _answer_ping(self, candidate: LeaseCandidate, life: int) -> None:
         if self.state is None or life != self.life:
             return
-        if self.paused or self._cut_off or self.rng.random() < self.road.fault:
-            self.world.after(self.rng.uniform(1, 10), partial(self._answer_ping, candidate, life))
+        if self.paused or self._cut_off or self.fortune.random() < 0.1:
+            self.world.after(self.fortune.uniform(1, 10), partial(self._answer_ping, candidate, life))
         else:
             candidate.renewed = max(self._wall, candidate.pinged)
             self.control_plane.look()
@@ -184,24 +190,12 @@ class NamedMachine(Machine):
                 self.control_plane.look()
         super()._perform(action)
 
-    def _trouble_watch(self, _kept: Kept, watch: Watch, tell: Callable[[e.Event], None]) -> None:
-        """Whatever happens to a watch, as long as it lasts it tells everything, and in order."""
-        match self.rng.choice(("deaf", "ended", "throttled")):
-            case "deaf":
-                self._deafen(watch, tell)
-            case "ended":
-                self.world.after(0, lambda: tell(e.WatchEnded("reset")))
-                watch.deaf = True
-            case "throttled":
-                busy = e.WatchEnded("busy", begun=False, retry_after=self.rng.uniform(1, 30))
-                self.world.after(0, lambda: tell(busy))
-                watch.deaf = True
-
 
 class NamedSchedule(Schedule):
     """Misfortunes of coordinated candidates, and of their control plane."""
 
     machine = NamedMachine
+    patience = 3 * PATIENCE  # it looks, pings, and looks again
     spare = 2  # the write that ends the wait of a claim is one more
 
     def __init__(self, seed: int) -> None:
@@ -209,7 +203,7 @@ class NamedSchedule(Schedule):
         self.control_plane = ControlPlane(self)
 
     @property
-    def possible(self) -> tuple[Callable[[Schedule, Host], None], ...]:
+    def possible(self) -> Sequence[Callable[[Schedule, Trouble], None]]:
         """With those of the control plane."""
         return (*MISFORTUNES, *(whim for whim in WHIMS for _ in range(2)))
 
@@ -224,42 +218,48 @@ class NamedSchedule(Schedule):
         if stored := self.server.lease.stored:  # it would wait for a renewTime of tomorrow until then
             self.server.lease.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
 
-    def _judge(self) -> None:
-        super()._judge()
-        assert self.running
-        if self.running.me.identity != self.hosts[0].me.identity:
-            raise BrokenPromiseError(f"{self.running.name} leads, though {self.hosts[0].name} is the oldest")
+    def _judge_calm(self) -> None:
+        super()._judge_calm()
+        if not self.running or self.running.me.identity != self.hosts[0].me.identity:
+            msg = f"{self.running and self.running.name} leads, though {self.hosts[0].name} is the oldest"
+            raise BrokenPromiseError(msg)
 
 
 # --- what may befall the control plane
 
 
-def clock_off(world: Schedule, _: Host) -> None:
+def control_plane_clock_off(world: Schedule, trouble: Trouble) -> None:
     """Its wall clock is set."""
     assert isinstance(world, NamedSchedule)
-    world.control_plane.skew = world.rng.choice((0.0, -20.0, 20.0, world.rng.uniform(-60, 60)))
+    world.control_plane.skew = trouble.of(0, -20, 20, 120 * (trouble.luck - 0.5))
 
 
-def names_at_will(world: Schedule, _: Host) -> None:
+def control_plane_names_at_will(world: Schedule, trouble: Trouble) -> None:
     """It takes a living leader for dead, which often cannot know of it."""
     assert isinstance(world, NamedSchedule)
     if not world.server.down and world.control_plane.candidates:
-        if world.running and world.chance(0.5):
-            partition(world, world.running)
-        world.control_plane.name(world.rng.choice(list(world.control_plane.candidates)))
+        if world.running and trouble.chance < 0.5:
+            partition(world, trouble._replace(host=world.running))
+        world.control_plane.name(world.control_plane.any_candidate(trouble.luck))
 
 
-def changes_its_mind(world: Schedule, _: Host) -> None:
+def control_plane_prefers_at_will(world: Schedule, trouble: Trouble) -> None:
     """Its candidates change their versions."""
     assert isinstance(world, NamedSchedule)
-    if candidates := list(world.control_plane.candidates.values()):
-        world.server.lease.edit(preferred=world.rng.choice(candidates).name)
+    if world.control_plane.candidates:
+        world.server.lease.edit(preferred=world.control_plane.any_candidate(trouble.luck))
 
 
-def is_busy(world: Schedule, _: Host) -> None:
-    """The controller moves to another API server."""
+def control_plane_moves(world: Schedule, trouble: Trouble) -> None:
+    """The controller goes to another API server."""
     assert isinstance(world, NamedSchedule)
-    world.control_plane.busy_until = world.now + world.rng.uniform(0, 20)
+    world.control_plane.busy_until = world.now + 20 * trouble.luck
 
 
-WHIMS = (clock_off, names_at_will, names_at_will, changes_its_mind, is_busy)
+WHIMS = (
+    control_plane_clock_off,
+    control_plane_names_at_will,
+    control_plane_names_at_will,
+    control_plane_prefers_at_will,
+    control_plane_moves,
+)

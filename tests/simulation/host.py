@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
@@ -20,49 +21,75 @@ if TYPE_CHECKING:
 
 WALL = 1_700_000_000 * SECOND
 REFUSALS = {"500": Kind.UNREACHABLE, "429": Kind.THROTTLED, "403": Kind.DENIED, "422": Kind.REFUSED}
+#: What may become of a request.
 FATES = (
-    "lost",  # on its way
-    "late",  # and then acted on, maybe when nobody waits for it any more
-    *("slow",) * 3,  # to answer
+    "request lost",
+    "request late",  # and then acted on, maybe when nobody waits for it any more
+    *("answer slow",) * 3,
     *("answer lost",) * 2,
     "answered twice",
-    "sent twice",  # by a proxy
-    "error after",  # it was acted on
+    "request sent twice",  # by a proxy
+    "error after it was done",
     "no-op",  # an answer with the version that was sent
-    "lie",  # an answer that shows something else; it was not acted on
+    "answer lies",  # it shows something else; the request was not acted on
     *REFUSALS,
 )
+#: What may become of a watch, when it should tell something.
+LAPSES = ("watch deaf", "watch ended", "watch throttled", "event late", "event stale", "event dropped")
+#: What may come right after a start.
+FALLS = ("partition after start",)
+#: What may happen between two steps of a process.
+TRIPS = ("machine dies between two steps", "elector dies between two steps", "elector stops between two steps")
+
+
+class Ahead(NamedTuple):
+    """What awaits the next of something, unless that comes too late; or all of them until then."""
+
+    what: str
+    until: float
+    once: bool
+    luck: float  # in [0, 1)
 
 
 @dataclass
 class Road:
-    """How bad a host's road to the API server is: probabilities for each request or event."""
+    """A host's road to the API server."""
 
-    fault: float = 0.0
-    watch_fault: float = 0.0
     latency: float = 0.01  # seconds, the most in one direction
     cut: bool = False
     watch_denied: bool = False
     watch_lag: float = 0.0  # seconds that now and then a watch is behind at most, in order
 
 
+NOTHING = Ahead("", 0, once=False, luck=0)
+
+
 class Watch:
     """A watch, until it is said to be over."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[e.Event], None]) -> None:
+        self._told = told
         self.over = False
         self.deaf = False
-        self.latest = 0.0
+        self.latest = 0.0  # when its last event arrives
+
+    def tell(self, event: e.Event) -> None:
+        """Unless it is over."""
+        if not self.over:
+            self.over = isinstance(event, e.WatchEnded)
+            self._told(event)
 
 
 class Host:
     """Its clock may be 5 % off. ``kept`` are the objects that its candidate locks."""
 
     fates: Sequence[str] = FATES
+    lapses: Sequence[str] = LAPSES
+    trips: Sequence[str] = TRIPS
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
         self.world, self.name, self.me, self.kept = world, name, me, kept
-        self.rng = world.rng
+        self.rng, self.fortune = world.fork(), world.fork()  # for every step; and for what seldom happens
         self.rate = self.rng.choice((0.95, 1.05, self.rng.uniform(0.95, 1.05)))
         self.offset = self.rng.uniform(0, 1e6)
         self.skew = self.rng.uniform(-5, 5)  # of the wall clock, seconds
@@ -70,7 +97,8 @@ class Host:
         self.loop = Loop(self)
         self.life = 0  # counts processes, so that what was meant for one does not reach the next
         self.up = False
-        self.retired = False  # it does not come back
+        self.ahead: dict[str, deque[Ahead]] = {kind: deque() for kind in ("take", "request", "event", "step", "start")}
+        self._watches: list[Watch] = []
         self.asked: list[float] = []  # when requests were made
         self.saw: set[str] = set()  # which objects its present process has seen
 
@@ -110,8 +138,11 @@ class Host:
     def mend(self) -> None:
         """Nothing hinders it any more."""
         self.road = Road(watch_denied=self.road.watch_denied)
-        if not self.retired:
-            self.start()
+        for ahead in self.ahead.values():
+            ahead.clear()
+        for watch in self._watches:
+            self.world.after(0, partial(watch.tell, e.WatchEnded("reset")))
+        self.start()
 
     def crash_elector(self) -> None:
         """What minds the lock dies alone, if it can."""
@@ -119,10 +150,47 @@ class Host:
     def pause(self, seconds: float) -> None:
         """What minds the lock is stopped alone, if it can be."""
 
-    def trouble(self) -> None:
-        """Any of these, on a bad road, just before a write."""
-        if self.rng.random() < self.road.fault / 4:
-            self.rng.choice((self.crash, self.crash_elector, partial(self.pause, self.rng.uniform(0, 20))))()
+    def come_back(self) -> None:
+        """Start anew, sooner or later."""
+        self.world.after(self.fortune.uniform(0.1, 1.3 * self.world.lease), self.start)
+
+    def meet(self, kind: str) -> Ahead | None:
+        """What awaits this request, event or whatever it is."""
+        ahead = self.ahead[kind]
+        while ahead and ahead[0].until < self.world.now:
+            ahead.popleft()
+        if not ahead:
+            return None
+        met = ahead.popleft() if ahead[0].once else ahead[0]
+        self.world.befalls(self, met.what)
+        return met
+
+    def cut_off(self, seconds: float) -> None:
+        """From the API server."""
+        road = self.road
+        road.cut = True
+
+        def end() -> None:
+            road.cut = False
+
+        self.world.after(seconds, end)
+
+    def started(self, token: str = "") -> None:
+        """Its command."""
+        self.world.started(self, token)
+        if met := self.meet("start"):
+            self.cut_off(2 * self.world.lease * met.luck)
+
+    def between(self) -> None:
+        """Between two steps."""
+        if met := self.meet("step"):
+            match met.what:
+                case "machine dies between two steps":
+                    self.crash()
+                case "elector dies between two steps":
+                    self.crash_elector()
+                case "elector stops between two steps":
+                    self.pause(20 * met.luck)
 
     def deliver(self, what: Callable[[], object]) -> None:
         """To the present process, when it runs."""
@@ -133,16 +201,17 @@ class Host:
     def send(self, kept: Kept, request: e.Get | e.Write, answer: Callable[[e.Event], None]) -> None:
         """A request, answered once, twice, or by a timeout."""
         self.asked.append(self.world.now)
-        fate = self.rng.choice(self.fates) if self.rng.random() < self.road.fault else ""
-        up, down = (self.rng.uniform(0, self.road.latency) for _ in range(2))
-        if fate == "late":
-            up = self.rng.uniform(0, 20)
-        elif fate == "later":
-            up = request.timeout / self.rate + self.rng.uniform(0, 15)
-        elif fate == "slow":
-            down = self.rng.uniform(0, request.timeout)
+        takes = isinstance(request, e.Write) and self.world.running is not self
+        met = (takes and self.meet("take")) or self.meet("request") or NOTHING
+        up, down = self.road.latency * self.rng.random(), self.road.latency * self.rng.random()
+        if met.what == "request late":
+            up = 20 * met.luck
+        elif met.what == "request too late":
+            up = request.timeout / self.rate + 15 * met.luck
+        elif met.what == "answer slow":
+            down = request.timeout * met.luck
         if not self.road.cut:
-            self.world.after(up, partial(self._serve, self.road, kept, request, fate, down, answer))
+            self.world.after(up, partial(self._serve, self.road, kept, request, met, down, answer))
         timeout = e.Failed(request, Failure(Kind.UNREACHABLE, "timeout"))
         self.after(request.timeout, partial(answer, timeout))
 
@@ -151,82 +220,86 @@ class Host:
         road: Road,
         kept: Kept,
         request: e.Get | e.Write,
-        fate: str,
+        met: Ahead,
         down: float,
         answer: Callable[[e.Event], None],
     ) -> None:
         """What the server makes of a request, and its answer, which may be a lie."""
-        if fate in {"late", "later"} and road is not self.road:
+        fate = met.what
+        if fate in {"request late", "request too late"} and road is not self.road:
             return
-        server, event = self.world.server, self._fateful(kept, request, fate)
-        if event is None and fate != "lost" and not server.down:
+        server, event = self.world.server, self._refused(kept, request, met)
+        if event is None and fate != "request lost" and not server.down:
             event = kept.answer(request)
-            if fate == "sent twice":
+            if fate == "request sent twice":
                 event = kept.answer(request)
-            elif fate == "error after":
+            elif fate == "error after it was done":
                 event = e.Failed(request, Failure(Kind.UNREACHABLE, "500"))
             elif fate == "no-op" and isinstance(event, e.Wrote) and event.request.base:
                 event = replace(event, seen=replace(event.seen, version=event.request.base.version))
         if event and fate != "answer lost" and not server.down:
             self.world.after(down, partial(answer, event))
             if fate == "answered twice":
-                self.world.after(down + self.rng.uniform(0, 5), partial(answer, event))
+                self.world.after(down + 5 * met.luck, partial(answer, event))
 
-    def _fateful(self, kept: Kept, request: e.Get | e.Write, fate: str) -> e.Event | None:
+    def _refused(self, kept: Kept, request: e.Get | e.Write, met: Ahead) -> e.Event | None:
         """The answer to a request that is not acted on."""
-        if fate in REFUSALS:
-            return e.Failed(request, Failure(REFUSALS[fate], fate, self.rng.uniform(0, 30)))
-        if fate == "lie" and isinstance(request, e.Write) and kept.stored:
+        if met.what in REFUSALS:
+            return e.Failed(request, Failure(REFUSALS[met.what], met.what, self._stay_away(met)))
+        if met.what == "answer lies" and isinstance(request, e.Write) and kept.stored:
             return e.Wrote(request, kept.stored.observed())
         return None
 
     def watch(self, kept: Kept, version: str, told: Callable[[e.Event], None]) -> Watch:
         """A watch of one object; whatever it tells after it is over is not to be heard."""
-        watch = Watch()
-
-        def tell(event: e.Event) -> None:
-            if not watch.over:
-                told(event)
+        watch = Watch(told)
+        self._watches = [each for each in self._watches if not each.over] + [watch]
 
         def hear(seen: Observed | None) -> None:
             if watch.over:
                 kept.listeners.remove(hear)
             elif self.road.cut and not watch.deaf:
-                self._deafen(watch, tell)
-            elif self.rng.random() < self.road.watch_fault:
-                self._trouble_watch(kept, watch, tell)
+                self._deafen(watch, self.rng.random())
+            elif met := self.meet("event"):
+                self._lapse(kept, watch, met)
             elif not watch.deaf:  # in order
                 lags = self.road.watch_lag and self.rng.random() < 0.05
                 most = self.road.watch_lag if lags else self.road.latency
                 watch.latest = max(watch.latest, self.world.now + self.rng.uniform(0, most))
-                self.world.at(watch.latest, partial(tell, e.Saw(seen)))
+                self.world.at(watch.latest, partial(watch.tell, e.Saw(seen)))
 
         if self.road.watch_denied:
-            self.world.after(self.rng.uniform(0, 0.1), partial(tell, e.WatchEnded("denied", denied=True)))
+            self.world.after(self.rng.uniform(0, 0.1), partial(watch.tell, e.WatchEnded("denied", denied=True)))
             return watch
         kept.listeners.append(hear)
         for seen in kept.since(version):
             hear(seen)
         return watch
 
-    def _trouble_watch(self, kept: Kept, watch: Watch, tell: Callable[[e.Event], None]) -> None:
-        rng = self.rng
-        match rng.choice(("deaf", "ended", "throttled", "late", "stale", "dropped")):
-            case "deaf":
-                self._deafen(watch, tell)
-            case "ended":
-                self.world.after(0, partial(tell, e.WatchEnded("reset")))
-            case "throttled":
-                self.world.after(0, partial(tell, e.WatchEnded("busy", begun=False, retry_after=rng.uniform(1, 30))))
-            case "dropped":  # one event; the watch ends some time later
-                self.world.after(rng.uniform(0, 60), partial(tell, e.WatchEnded("reset")))
-            case "late":
-                if kept.stored:
-                    self.world.after(rng.uniform(0, 20), partial(tell, e.Saw(kept.stored.observed())))
-            case "stale":
-                self.world.after(0, partial(tell, e.Saw(rng.choice(kept.history[-8:])[1])))
+    def _lapse(self, kept: Kept, watch: Watch, met: Ahead) -> None:
+        after: float = 0
+        event: e.Event = e.WatchEnded("reset")
+        match met.what:
+            case "watch deaf":
+                self._deafen(watch, met.luck)
+                return
+            case "watch throttled":
+                event = e.WatchEnded("busy", begun=False, retry_after=self._stay_away(met))
+            case "event dropped":  # the watch ends some time later
+                after = 60 * met.luck
+            case "event late" if kept.stored:
+                after, event = 20 * met.luck, e.Saw(kept.stored.observed())
+            case "event stale":
+                event = e.Saw(kept.history[-1 - int(met.luck * min(8, len(kept.history)))][1])
+        self.world.after(after, partial(watch.tell, event))
 
-    def _deafen(self, watch: Watch, tell: Callable[[e.Event], None]) -> None:
+    def _deafen(self, watch: Watch, luck: float) -> None:
         """A watch that is told nothing more; the loop notices by its silence."""
         watch.deaf = True
-        self.world.after(self.rng.uniform(10, 60), partial(tell, e.WatchEnded("silent")))
+        self.world.after(10 + 50 * luck, partial(watch.tell, e.WatchEnded("silent")))
+
+    def _stay_away(self, met: Ahead) -> float:
+        """Seconds for which the server asks to be left alone; up to a tenth more of them are waited, by any clock."""
+        seconds = 30 * met.luck
+        self.world.hindered_until = max(self.world.hindered_until, self.world.now + seconds * 1.1 / self.rate)
+        return seconds

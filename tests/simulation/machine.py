@@ -1,12 +1,8 @@
-"""One machine: the elector that is under test, and the supervisor reduced to what it promises.
-
-A command runs from Lead until it is killed: at once when the lock was lost to somebody else, else K after kill_at by
-this machine's own clock at the latest. When it is dead, and not before, the elector is told so.
-"""
+"""One machine: the elector that is under test, beside its supervisor."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
@@ -18,24 +14,15 @@ from kleader.election.record import SECOND
 from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
 from tests.simulation.host import Host
 from tests.simulation.pair import Pair
+from tests.simulation.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.simulation.host import Watch
     from tests.simulation.server import Kept
+    from tests.simulation.supervisor import Command
     from tests.simulation.world import World
-
-
-@dataclass
-class Command:
-    """What the supervisor knows of the term that it runs a command for."""
-
-    lead: e.Lead
-    stop_at: float
-    kill_at: float
-    dies_at: float = inf  # on this machine's clock; once set it is never put off
-    lost: bool = False
 
 
 class Machine(Host):
@@ -50,7 +37,7 @@ class Machine(Host):
         self.missed: list[Callable[[], object]] = []  # while paused
         self.pair: Pair | None = None  # of the present elector
         self.watching: Watch | None = None
-        self.command: Command | None = None
+        self.supervisor = Supervisor(self)
         self.terms = 0
         self.renew_term = False  # the next elector's is not its predecessor's
         self.coarse = False  # it compares records at whole seconds, as client-go does
@@ -69,13 +56,17 @@ class Machine(Host):
         if self.world.just_deleted(self.kept):
             self.world.after(1, self.start)  # who never saw it held would create it at once: not promised
             return
-        self.up, self.command = True, None
+        self.up, self.supervisor = True, Supervisor(self)
         self.saw.clear()
         self._elect(State(self.me, self._new_term()))
 
+    @property
+    def _term(self) -> str:
+        return f"{self.name}-{self.terms}"
+
     def _new_term(self) -> str:
         self.terms += 1
-        return f"{self.name}-{self.terms}"
+        return self._term
 
     def _elect(self, state: State) -> None:
         self.life += 1
@@ -107,9 +98,12 @@ class Machine(Host):
         life = self.life
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
-            self._perform(action)
-        if life == self.life and self.state.wake_at < inf:
-            self.after(max(1e-6, self.state.wake_at - self.boot), partial(self._wake, life, self.state.wake_at))
+            self.between()
+            if life != self.life:
+                return
+            self.deliver(partial(self._perform, action))
+        if life == self.life and (wake_at := self.state.wake_at) < inf:
+            self.after(max(1e-6, wake_at - self.boot), partial(self._wake, life, wake_at))
 
     def _at_whole_seconds(self, seen: Observed) -> Observed:
         if not self.coarse or seen.record.holder == self.me.identity or seen.record.renewed is None:
@@ -145,17 +139,10 @@ class Machine(Host):
                 self._look_on(seen)
             case e.Unwatch():
                 self._unwatch()
-            case e.Lead():
-                self._led(action)
-            case e.Extend(stop_at, kill_at):
-                if self.command and not self.command.lost and self.rng.random() > self.road.fault / 10:
-                    self.command.stop_at, self.command.kill_at = stop_at, kill_at
-            case e.Lost(_, kill_now):
-                self.lose(kill_now=kill_now)
-            case e.Yield() if self.command:
-                self.stop(self.rng.uniform(0, 3))
+            case e.Lead() | e.Extend() | e.Lost() | e.Yield():
+                self.supervisor.hear(action)
             case e.Done() | e.GiveUp():
-                self.crash()
+                self.over()
 
     def _call(self, request: e.Get | e.Write) -> None:
         if self.pair:
@@ -179,81 +166,50 @@ class Machine(Host):
         elif self.watching:
             self.watching.over = True
 
-    # --- the supervisor
-
-    def _led(self, lead: e.Lead) -> None:
-        assert self.command is None, "a second command for one term"
-        assert lead.stop_at > self.boot
-        self.command = Command(lead, lead.stop_at, lead.kill_at)
-        self.world.started(self, lead.token)
-        self._mind(self.command)
-
-    def _mind(self, command: Command) -> None:
-        """The dead-man's timer: needs nobody's help."""
-        if self.command is not command:
-            return
-        if self.boot >= command.dies_at:
-            self._emptied(command)
-            return
-        if self.boot >= command.stop_at:
-            self.lose(kill_now=False)
-        self.after(
-            max(1e-6, min(command.dies_at, inf if command.lost else command.stop_at) - self.boot),
-            partial(self._mind, command),
-        )
-
-    def lose(self, *, kill_now: bool) -> None:
-        """The stop signal, and SIGKILL at kill_at; or SIGKILL now. Either way the tree takes up to K to be reaped."""
-        command, kill = self.command, self.me.timing.kill
-        if command is None:
-            return
-        command.lost = True
-        last = command.kill_at + kill * self.rng.random()
-        dies_at = (
-            self.boot + kill * self.rng.random()
-            if kill_now
-            else self.rng.choice((last, self.rng.uniform(self.boot, last)))
-        )
-        self._doom(command, dies_at)
+    # --- beside its supervisor
 
     def stop(self, seconds: float) -> None:
         """TERM: the command winds down, the lock is renewed meanwhile; a candidate that waits ends."""
-        if self.command:
-            self._doom(self.command, self.boot + seconds)
-        elif self.state:
+        if self.supervisor.command:
+            self.supervisor.stop(seconds)
+        elif self.state and not self.supervisor.stopped:
+            self.supervisor.ending = True
             self.tell(e.Emptied(release=True))
 
-    def _doom(self, command: Command, dies_at: float) -> None:
-        if dies_at < command.dies_at:
-            command.dies_at = max(dies_at, self.boot)
-            self.after(command.dies_at - self.boot, partial(self._mind, command))
-
-    def _emptied(self, command: Command) -> None:
-        self.world.ended(self)
-        self.command = None
+    def emptied(self, command: Command) -> None:
+        """Nothing of a term is alive: the candidacy ends, or another begins (--on-loss wait)."""
         if self.state is None:
             self._elect_later(new_term=True)
-        elif not self.retired and self.rng.random() < 0.5:  # lost, or an orderly end of the term: --on-loss wait
+        elif self.fortune.random() < 0.5:
             self.tell(e.Again(self._new_term(), release=not command.lost))
         else:
+            self.supervisor.ending, self.supervisor.owed = True, None if command.lost else command
             self.tell(e.Emptied(release=not command.lost))
+
+    def deserted(self, life: int) -> None:
+        """The elector finds that its supervisor has not answered for too long."""
+        if life == self.life and self.supervisor.stopped:
+            self.tell(e.Deserted("the supervisor does not answer"))
 
     # --- misfortunes
 
     def crash(self) -> None:
-        """The whole machine, or the end of kleader: nothing of it is left; a fresh process comes later."""
-        if not self.up:
-            return
-        if self.command:
-            self.world.ended(self)
-        self.up, self.command = False, None
-        self._end_elector()
-        if not self.retired:
-            self.world.after(self.rng.uniform(0.1, 20), self.start)
+        """The whole machine: nothing of it is left; a fresh process comes later."""
+        self.supervisor.vanish()
+        self.over()
+
+    def over(self) -> None:
+        """Of kleader nothing is left; a fresh process comes later."""
+        if self.up:
+            self.up = False
+            self._end_elector()
+            self.come_back()
 
     def mend(self) -> None:
         """What is missing or stopped is not for long."""
         super().mend()
+        self.supervisor.go_on(self.supervisor)
+        self.supervisor.hasten()
         self.go_on(self.life)
         if self.up and self.state is None:
             self._succeed(self.life)
@@ -262,7 +218,14 @@ class Machine(Host):
         """The elector alone dies; the supervisor replaces it when it has reaped it."""
         if self.state and self.state.phase is not Phase.OVER:
             self._end_elector()
-            self._elect_later(new_term=False)
+            owed, self.supervisor.owed = self.supervisor.owed, None
+            if owed:
+                self._resume(owed)
+                self.tell(e.Emptied(release=True))
+            elif self.supervisor.ending:
+                self.over()
+            else:
+                self._elect_later(new_term=False)
 
     def _end_elector(self) -> None:
         self.state = None
@@ -272,15 +235,21 @@ class Machine(Host):
 
     def _elect_later(self, *, new_term: bool) -> None:
         self.renew_term = new_term
-        self.world.after(self.rng.choice((0.05, self.rng.uniform(0, 12))), partial(self._succeed, self.life))
+        wait = self.fortune.choice((0.05, 0.8 * self.world.lease * self.fortune.random()))
+        self.world.after(wait, partial(self._succeed, self.life))
 
     def _succeed(self, life: int) -> None:
         if life != self.life or not self.up:
             return
-        command, term = self.command, f"{self.name}-{self.terms}"
-        if command is None:
-            self._elect(resume_waiting(self.me, self._new_term() if self.renew_term else term))
-        elif not command.lost and command.dies_at == inf:
-            lead, t0 = command.lead, command.stop_at - self.me.timing.renew_deadline
-            self._elect(resume(self.me, term, t0, acquired=lead.acquired, transitions=lead.transitions))
+        command = self.supervisor.command
+        if self.supervisor.stopped:
+            self.world.after(1, partial(self._succeed, life))
+        elif command is None:
+            self._elect(resume_waiting(self.me, self._new_term() if self.renew_term else self._term))
+        elif not command.lost:
+            self._resume(command)
         # else it is dying: a new term begins when it is dead
+
+    def _resume(self, command: Command) -> None:
+        lead, t0 = command.lead, command.stop_at - self.me.timing.renew_deadline
+        self._elect(resume(self.me, self._term, t0, acquired=lead.acquired, transitions=lead.transitions))

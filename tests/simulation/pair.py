@@ -43,7 +43,7 @@ class Part:
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
         """Over exactly this, or a creation."""
-        self._host.trouble()
+        self._host.between()
         event = await self._call(e.Write(0, timeout, base, record, incarnation))
         assert event.seen
         return event.seen
@@ -124,8 +124,6 @@ class Pair:
             event = e.Failed(request, error.failure)
         self._requesting = None
         self._tell(event)
-        if self._machine.rng.random() < self._machine.road.fault / 10:
-            self._machine.world.after(self._machine.rng.uniform(0, 5), partial(self._tell, event))
 
     async def _watch(self, seen: Observed | None) -> None:
         ended = e.WatchEnded("the watch ended")

@@ -65,6 +65,8 @@ class Kept:
         record = self._as_kept(request.record)
         if base is None and old is None:
             return e.Wrote(request, self._commit(Stored(next(self._revisions), 0, record, request.incarnation)))
+        if base and old is None and self.name == "annotated":
+            return e.Failed(request, Failure(Kind.MISSING, "not found"))
         if base is None or old is None or (base.uid, base.version) != (old.uid, old.version):
             return e.Failed(request, Failure(Kind.CONFLICT, "the object has been modified"))
         renewal = (record.holder, request.incarnation) == (old.record.holder, old.incarnation)

@@ -1,41 +1,65 @@
-"""The promise under schedules drawn from seeds.
+"""The promise under schedules drawn from seeds, fresh ones in each run.
 
-KLEADER_SIMULATION_SCHEDULES is how many are played, KLEADER_SIMULATION_SEED the first one's seed, each next one's is
-greater by one. A failure names its seed: with that and one schedule it is replayed exactly.
+KLEADER_SIMULATION_SCHEDULES is how many are played of each kind, KLEADER_SIMULATION_SEED the seed of the first one;
+each next one is greater by one. A failure names its seed and kind: with these, ``python -m tests.simulation`` replays
+it exactly.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.schedule import Schedule
+from tests.simulation.runs import KINDS, fewest, play, schedule
+from tests.simulation.world import OverlapError
+from tests.support.guards import GUARDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tests.conftest import Trials
 
-SCHEDULES = int(os.environ.get("KLEADER_SIMULATION_SCHEDULES", "2000"))
-SEED = int(os.environ.get("KLEADER_SIMULATION_SEED", "1"))
+SCHEDULES = int(os.environ.get("KLEADER_SIMULATION_SCHEDULES", "100"))
+SEED = int(os.environ.get("KLEADER_SIMULATION_SEED", secrets.randbits(40)))
 
 
 @pytest.mark.timeout(60 + SCHEDULES)
-def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothing_hinders(trials: Trials) -> None:
-    starts = 0
-    for seed in range(SEED, SEED + SCHEDULES):
-        world = Schedule(seed)
-        try:
-            world.play()
-        except AssertionError as error:
-            pytest.fail(f"{world.story}\nseed {seed}: {error}", pytrace=False)
-        starts += len(world.starts)
-    trials.count(SCHEDULES, "simulated schedules")
-    trials.count(starts, "simulated starts")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothing_hinders(
+    trials: Trials, kind: str
+) -> None:
+    tally = play(range(SEED, SEED + SCHEDULES), kind)
+    for failure in tally.failures:
+        pytest.fail(str(failure), pytrace=False)
+    trials.count(tally.schedules, f"simulated schedules from seed {SEED} on")
+    trials.count(tally.starts, "simulated starts")
+    trials.count(tally.times.total(), "simulated troubles")
 
 
-def test_a_seed_replays_its_schedule_exactly() -> None:
-    first, second = Schedule(SEED), Schedule(SEED)
-    first.play()
-    second.play()
-    assert first.story == second.story
+def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
+    stories = [_told_with(hash_seed) for hash_seed in ("1", "2")]
+    assert stories[0] == stories[1]
+    assert stories[0].count("STARTS") > len(KINDS)
+
+
+def _told_with(hash_seed: str) -> str:
+    argv = [sys.executable, "-m", "tests.simulation", "--tell", f"--seed={SEED}", f"--schedules={len(KINDS)}"]
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_each_of_the_troubles_that_a_failure_is_told_with_is_needed() -> None:
+    def overlaps(numbers: Iterable[int]) -> bool:
+        world = schedule(seed, "lease")
+        return isinstance(world.play_or_fail(frozenset(range(len(world.plan))).difference(numbers)), OverlapError)
+
+    with GUARDS["mine means the incarnation too"]():
+        seed = next(seed for seed in range(1, 1000) if isinstance(schedule(seed, "lease").play_or_fail(), OverlapError))
+        needed = fewest(seed, "lease", OverlapError)
+        assert overlaps(needed)
+        assert not any(overlaps(set(needed) - {number}) for number in needed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import random
-from collections import deque
+from collections import Counter, deque
+from random import Random
 from typing import TYPE_CHECKING
 
 from kleader.election import events as e
@@ -16,26 +16,39 @@ if TYPE_CHECKING:
     from tests.simulation.host import Host
     from tests.simulation.server import Kept
 
+REMEMBERED = 400  # lines of the story
+
 
 class BrokenPromiseError(AssertionError):
-    """Two commands at once, or another thing that may never happen."""
+    """What may never happen."""
+
+
+class OverlapError(BrokenPromiseError):
+    """Two commands at once."""
 
 
 class World:
     """Draws everything from one seed. ``now`` is a clock that no machine can see."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)  # noqa: S311 - replayed from its seed
+        self.seed = seed
+        self.rng = Random(seed)  # noqa: S311 - replayed from its seed
         self.now = 0.0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
-        self._log: deque[tuple[float, tuple[object, ...]]] = deque(maxlen=400)
+        self._log: deque[tuple[float, tuple[object, ...]]] = deque(maxlen=REMEMBERED)
         self.server = Server()
         self.hosts: list[Host] = []
         self.running: Host | None = None
         self.starts: list[float] = []
         self.ends: list[float] = []
-        self.token = 0
+        self.befell: Counter[str] = Counter()
+        self.hindered_until = 0.0  # by what was done to it, at most
+        self._latest: tuple[Host | None, int] = None, 0  # who started last, with which token
+
+    def fork(self) -> Random:
+        """A source of its own, so that what one draws does not change what another does."""
+        return Random(self.rng.getrandbits(64))  # noqa: S311 - replayed from its seed
 
     @property
     def lease(self) -> int:
@@ -68,9 +81,16 @@ class World:
             host.loop.end()
         self.run(self.now)
 
+    # --- the story
+
     def log(self, *what: object) -> None:
         """For whoever looks at a failure."""
         self._log.append((self.now, what))
+
+    def befalls(self, host: Host, what: str) -> None:
+        """Some trouble comes to somebody."""
+        self.befell[what] += 1
+        self.log(host.name, "befallen by:", what)
 
     @property
     def story(self) -> str:
@@ -84,13 +104,16 @@ class World:
     # --- the promise
 
     def started(self, host: Host, token: str = "") -> None:
-        """A command starts: no other may be alive, and its fencing token, if any, is greater than all before."""
+        """A command starts: no other may be alive, and its token, if any, is greater than that of all other terms."""
         self.log(host.name, "STARTS with token", token)
         if self.running:
-            raise BrokenPromiseError(f"{host.name} starts while the command of {self.running.name} is alive")
-        if token and int(token) <= self.token:
-            raise BrokenPromiseError(f"token {token} after {self.token}")
-        self.running, self.token = host, int(token or self.token)
+            msg = f"{host.name} starts while the command of {self.running.name} is alive"
+            raise OverlapError(msg)
+        last = self._latest[1]
+        if token and (int(token) < last or (int(token) == last and self._latest[0] is not host)):
+            msg = f"token {token} after {last}"
+            raise BrokenPromiseError(msg)
+        self.running, self._latest = host, (host, int(token or last))
         self.starts.append(self.now)
 
     def ended(self, host: Host) -> None:
@@ -108,4 +131,6 @@ def _short(what: object) -> str:
             return f"Write({what.serial}, over {base}: {what.record}, {what.incarnation!r})"
         case e.Get():
             return f"Get({what.serial})"
+        case e.Watch():
+            return f"Watch(from {what.seen.version if what.seen else 'now'})"
     return str(what)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import SECOND, Record
@@ -109,3 +111,36 @@ def test_wait_live_gives_up_on_a_holder_that_was_seen_to_release() -> None:
     story = Story(live=True).follows()
     gave_up = story.sees(story.lock("")).asked(e.GiveUp)
     assert gave_up == e.GiveUp("held by other, which is alive: it was seen to release it", 124)
+
+
+def test_wait_live_ends_with_125_when_the_api_server_has_not_answered_for_a_lease_duration() -> None:
+    """Or every run of cron would leave one that waits for ever."""
+    story = Story(live=True).wakes()
+    while not story.all(e.GiveUp):
+        if story.state.pending:
+            story.fails(Kind.UNREACHABLE, after=1)
+        else:
+            story.waits(story.state.wake_at - story.now)
+    assert START + 15 <= story.now <= START + 16
+    assert story.asked(e.GiveUp) == e.GiveUp("it was unreachable", 125)
+
+
+def test_wait_live_forgives_an_outage_that_is_shorter() -> None:
+    story = Story(live=True).wakes().fails(Kind.UNREACHABLE, after=5)
+    story.waits(5).reads(story.lock("other"))
+    assert not story.waits(14).all(e.GiveUp)
+    story.waits(1).asked(e.Write)
+    story.fails(Kind.UNREACHABLE, after=5)
+    assert not story.all(e.GiveUp)
+
+
+@pytest.mark.parametrize("wait", [-0.1, 0.1])
+def test_a_wait_that_is_over_before_the_first_answer_is_one_try(wait: float) -> None:
+    """It was over before the credentials were read, or while the API server was asked."""
+    story = Story(wait_until=START + wait).wakes()
+    assert story.waits(0.3).actions == []
+    story.reads(story.lock("")).writes().asked(e.Lead)
+    story = Story(wait_until=START + wait).wakes().waits(0.3).reads(story.lock("other"))
+    assert story.asked(e.GiveUp).status == 124
+    story = Story(wait_until=START + wait).wakes().waits(1)
+    assert story.asked(e.GiveUp).status == 125

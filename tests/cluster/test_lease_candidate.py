@@ -1,0 +1,360 @@
+"""One's LeaseCandidate against the real API server, and what discovery says of it: called from the test."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kleader.election.events import Kind
+from kleader.election.record import micro_time, parse_time
+from kleader.locks import candidate as candidates
+from kleader.locks.api import Api as Road
+from kleader.locks.base import LockError
+from kleader.locks.candidate import Description, LeaseCandidate, served
+from kleader.locks.credentials import Credentials
+from kleader.locks.permissions import needed, rules
+from tests.cluster.contract import reader_of
+from tests.support import faults
+from tests.support.api import path
+from tests.support.controlplane import ControlPlane
+from tests.support.httpproxy import HttpProxy
+from tests.support.loopthread import LoopThread
+from tests.support.objects import lease_candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Trials
+    from tests.support.api import Object
+    from tests.support.httpproxy import Action
+    from tests.support.plane import Plane
+
+BETA = "coordination.k8s.io/v1beta1"
+GROUP = "/apis/coordination.k8s.io"
+ROUNDS = 60
+HOUR = 3600 * 1_000_000  # microseconds
+ABOUT = Description("me", "x", "1.36.0", "1.35.1")
+
+
+class Client(LoopThread):
+    """Roads and candidates in one loop."""
+
+    async def open(self) -> None:
+        self._roads: list[Road] = []
+
+    async def shut(self) -> None:
+        for road in self._roads:
+            road.close()
+
+    def road(self, plane: Plane, namespace: str, user: str, server: str | None = None) -> Road:
+        config = plane.kubeconfig(user, namespace, server=server)
+
+        async def make() -> Road:
+            self._roads.append(Road(Credentials({"kubeconfig": str(config)}, reader_of(config))))
+            return self._roads[-1]
+
+        return self.run(make())
+
+    def candidate(self, road: Road, namespace: str, said: list[str], about: Description = ABOUT) -> LeaseCandidate:
+        async def make() -> LeaseCandidate:
+            return LeaseCandidate(road, "v1beta1", namespace, about, 10, 2, said.append)
+
+        return self.run(make())
+
+
+class Known:
+    """One candidate, at the API server."""
+
+    def __init__(self, client: Client, plane: Plane, namespace: str) -> None:
+        self.client, self.plane, self.namespace = client, plane, namespace
+        self.path = path(BETA, "LeaseCandidate", namespace, "me")
+        self.said: list[str] = []
+
+    def user(self) -> str:
+        """One who may do just what is needed."""
+        assert isinstance(self.plane, ControlPlane)
+        user = self.plane.new_bare_user()
+        self.plane.grant(user, self.namespace, rules(needed("lease", "x", candidate="me")))
+        return user
+
+    def make(self, *, user: str = "admin", server: str | None = None, **about: str) -> None:
+        road = self.client.road(self.plane, self.namespace, user, server)
+        self.candidate = self.client.candidate(road, self.namespace, self.said, ABOUT._replace(**about))
+
+    def registers(self, **options: Any) -> None:  # noqa: ANN401
+        self.make(**options)
+        self.client.run(self.candidate.register(10))
+
+    def leaves(self, timeout: float = 10) -> None:
+        self.client.run(self.candidate.leave(timeout))
+
+    def found(self) -> Object | None:
+        return self.plane.api.find(self.path)
+
+    def spec(self) -> Object:
+        found = self.found()
+        assert found
+        spec: Object = found["spec"]
+        return spec
+
+    def pinged(self, at: int) -> None:
+        """The control plane asks for a sign of life; return once it has been given."""
+        self.plane.api.merge(self.path, {"spec": {"pingTime": micro_time(at)}})
+        self.plane.api.wait(self.path, lambda seen: seen and _time(seen, "renewTime") >= at, "a sign of life")
+
+
+def _time(candidate: Object, field: str) -> int:
+    return parse_time(candidate["spec"][field])
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with Client() as running:
+        yield running
+
+
+@pytest.fixture
+def known(client: Client, own_plane: ControlPlane, namespace: str) -> Known:
+    return Known(client, own_plane, namespace)
+
+
+# --- kept
+
+
+def test_it_says_what_client_gos_says(known: Known) -> None:
+    before = now()
+    known.registers()
+    spec = known.spec()
+    assert before <= parse_time(spec.pop("renewTime")) <= now()
+    assert spec == {
+        "leaseName": "x",
+        "binaryVersion": "1.36.0",
+        "emulationVersion": "1.35.1",
+        "strategy": "OldestEmulationVersion",
+    }
+    known.leaves()
+    assert known.found() is None
+    assert known.said == []
+
+
+def test_a_ping_is_answered(known: Known) -> None:
+    known.registers()
+    for _ in range(3):
+        known.pinged(now())
+    known.leaves()
+    assert known.said == []
+
+
+def test_an_answer_is_never_earlier_than_the_ping(known: Known) -> None:
+    """As it would be by a clock that is slow, and the control plane would take the candidate for dead."""
+    known.registers()
+    asked = now() + HOUR
+    known.pinged(asked)
+    assert parse_time(known.spec()["renewTime"]) == asked
+    known.leaves()
+
+
+def test_it_is_renewed_in_time(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "RENEWAL", 0.3)
+    known.registers()
+    for _ in range(3):
+        before = known.spec()["renewTime"]
+        known.plane.api.wait(known.path, lambda seen: seen and seen["spec"]["renewTime"] > before, "a renewal")  # noqa: B023
+    known.leaves()
+
+
+def test_one_that_somebody_deletes_comes_back(known: Known) -> None:
+    known.registers()
+    for _ in range(2):
+        found = known.found()
+        assert found
+        known.plane.api.delete(known.path)
+        known.plane.api.wait(
+            known.path,
+            lambda seen: seen and seen["metadata"]["uid"] != found["metadata"]["uid"],  # noqa: B023
+            "another",
+        )
+    known.leaves()
+    assert known.found() is None
+
+
+def test_one_that_a_crash_left_over_is_taken_on_with_what_others_keep_in_it(known: Known) -> None:
+    left = lease_candidate(known.namespace, "me", "x", binary="1.30.0", emulation="1.30.0")
+    left["metadata"]["labels"] = {"kept": "1"}
+    uid = known.plane.api.create(left)["metadata"]["uid"]
+    known.registers()
+    found = known.found()
+    assert found
+    assert (found["metadata"]["uid"], found["metadata"]["labels"]) == (uid, {"kept": "1"})
+    assert (found["spec"]["binaryVersion"], found["spec"]["emulationVersion"]) == ("1.36.0", "1.35.1")
+    known.pinged(now())
+    known.leaves()
+
+
+def test_one_that_is_another_locks_is_not_touched(known: Known) -> None:
+    theirs = known.plane.api.create(lease_candidate(known.namespace, "me", "other"))
+    with pytest.raises(LockError, match=r"/me is one for the lock other: give another --identity") as error:
+        known.registers()
+    assert error.value.failure.kind is Kind.REFUSED
+    assert known.found() == theirs
+
+
+def test_who_may_not_watch_it_polls_it_and_says_so_once(known: Known, own_plane: ControlPlane) -> None:
+    user = own_plane.new_bare_user()
+    allowed = [each for each in needed("lease", "x", candidate="me") if each[1:3] != ("leasecandidates", "watch")]
+    own_plane.grant(user, known.namespace, rules(allowed))
+    known.registers(user=user)
+    for _ in range(2):
+        known.pinged(now())
+    known.leaves()
+    (said,) = known.said
+    assert "cannot watch resource" in said
+    assert said.endswith("; polling instead")
+
+
+def test_pings_are_answered_again_when_the_api_server_is_back(known: Known, own_plane: ControlPlane) -> None:
+    known.registers()
+    own_plane.apiserver.kill()
+    own_plane.apiserver.start()
+    known.pinged(now())
+    known.leaves()
+    assert known.found() is None
+
+
+# --- left
+
+
+def test_a_write_that_is_under_way_does_not_bring_it_back(known: Known, own_plane: ControlPlane) -> None:
+    with HttpProxy(own_plane) as proxy:
+        known.registers(user=known.user(), server=proxy.url)
+        held = proxy.on(faults.slow(before=1), method="PUT", path="/leasecandidates/")
+        known.plane.api.merge(known.path, {"spec": {"pingTime": micro_time(now() + HOUR)}})
+        held.wait()
+        known.leaves()
+    assert known.found() is None
+    assert [each.method for each in proxy.requests if "/leasecandidates/" in each.path][-2:] == ["PUT", "DELETE"]
+
+
+def test_leaving_at_any_moment_after_registering_ends_and_leaves_nothing(known: Known, trials: Trials) -> None:
+    """The watch is being opened then: its cancellation may be lost (asyncio.wait_for before Python 3.12)."""
+    known.make()
+
+    async def come_and_go(pause: float) -> None:
+        candidate = LeaseCandidate(known.candidate._api, "v1beta1", known.namespace, ABOUT, 10, 2, known.said.append)
+        await candidate.register(10)
+        await asyncio.sleep(pause)
+        await candidate.leave(10)
+
+    began = time.monotonic()
+    for number in range(ROUNDS):
+        known.client.run(asyncio.wait_for(come_and_go(number / ROUNDS * 0.03), 10))
+    assert time.monotonic() - began < ROUNDS / 2
+    assert known.found() is None
+    trials.count(ROUNDS, "candidates left just after they were registered")
+
+
+def test_it_is_left_even_if_nobody_knows_whether_it_was_written(known: Known, own_plane: ControlPlane) -> None:
+    with HttpProxy(own_plane) as proxy:
+        proxy.on(faults.lose("reset"), method="PUT", path="/leasecandidates/")
+        with pytest.raises(LockError):
+            known.registers(user=known.user(), server=proxy.url)
+        assert known.found()
+        known.leaves()
+    assert known.found() is None
+
+
+def test_what_was_left_is_not_registered_again(known: Known) -> None:
+    known.registers()
+    known.leaves()
+    known.client.run(known.candidate.register(10))
+    known.leaves()
+    assert known.found() is None
+
+
+def test_leaving_what_is_gone_already_is_no_failure(known: Known) -> None:
+    known.make()
+    known.leaves()
+    known.registers()
+    known.plane.api.delete(known.path)
+    known.leaves()
+    assert known.found() is None
+
+
+def test_leaving_takes_no_longer_than_it_is_given(known: Known, own_plane: ControlPlane) -> None:
+    with HttpProxy(own_plane) as proxy:
+        known.registers(user=known.user(), server=proxy.url)
+        proxy.on(faults.silence(), path="/leasecandidates/", times=None)
+        began = time.monotonic()
+        with pytest.raises(LockError, match="did not answer"):
+            known.leaves(timeout=0.5)
+        assert time.monotonic() - began < 5
+
+
+# --- discovery
+
+
+def test_a_cluster_with_the_feature_gate_serves_them_and_one_without_does_not(
+    client: Client, plane: Plane, plain_plane: ControlPlane, namespace: str
+) -> None:
+    assert client.run(served(client.road(plane, namespace, "admin"), 10)) == "v1beta1"
+    assert client.run(served(client.road(plain_plane, namespace, "admin"), 10)) == ""
+
+
+def group(*versions: str) -> Object:
+    return {"kind": "APIGroup", "versions": [{"version": version} for version in ("v1", *versions)]}
+
+
+def resources(*names: str) -> Object:
+    return {"kind": "APIResourceList", "resources": [{"name": name} for name in names]}
+
+
+ANSWERS: list[tuple[dict[str, Object], str]] = [
+    ({"": group()}, ""),
+    ({"": group("v1beta1"), "/v1beta1": resources("leases")}, ""),  # Kubernetes 1.14 to 1.21
+    ({"": group("v1alpha2"), "/v1alpha2": resources("leasecandidates")}, "v1alpha2"),
+    ({"": group("v1alpha2", "v1beta1"), "/v1beta1": resources("leasecandidates")}, "v1beta1"),
+    ({"": group("v1alpha1"), "/v1alpha1": resources("leasecandidates")}, ""),  # of another shape
+]
+
+
+@pytest.mark.parametrize(("said", "version"), ANSWERS)
+def test_the_newest_version_that_is_understood_is_taken(
+    client: Client, own_plane: ControlPlane, namespace: str, said: dict[str, Object], version: str
+) -> None:
+    with HttpProxy(own_plane) as proxy:
+        for where, body in said.items():
+            proxy.on(faults.answer(200, body), path=f"{GROUP}{where}$")
+        assert client.run(served(client.road(own_plane, namespace, own_plane.new_user(), proxy.url), 10)) == version
+
+
+@pytest.mark.parametrize("where", ["", "/v1beta1"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        faults.answer(401),
+        faults.answer(403),
+        faults.answer(404),
+        faults.answer(500),
+        faults.answer(200, b"<html>"),
+        faults.answer(200, b"{}"),
+        faults.answer(200, {"versions": None, "resources": None}),
+        faults.answer(200, {"versions": ["v1"], "resources": ["leases"]}),
+        faults.lose("reset"),
+    ],
+    ids=["401", "403", "404", "500", "page", "nothing", "null", "no objects", "lost"],
+)
+def test_what_is_no_answer_to_the_question_is_no_sign_that_they_are_not_served(
+    client: Client, own_plane: ControlPlane, namespace: str, where: str, action: Action
+) -> None:
+    with HttpProxy(own_plane) as proxy:
+        proxy.on(action, path=f"{GROUP}{where}$")
+        road = client.road(own_plane, namespace, own_plane.new_user(), proxy.url)
+        with pytest.raises(LockError):
+            client.run(served(road, 10))

@@ -1,0 +1,115 @@
+"""Many schedules, what they tell together, and a failing one told with the fewest troubles that make it fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.simulation.control_plane import NamedSchedule
+from tests.simulation.schedule import FLEETS, Schedule
+from tests.simulation.world import OverlapError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COORDINATED = "coordinated"
+KINDS = (*FLEETS, COORDINATED)
+TOLD = 60  # lines at the end of a story
+
+
+def schedule(seed: int, kind: str = "") -> Schedule:
+    """The schedule of a seed; without a kind, seeds take turns."""
+    kind = kind or KINDS[seed % len(KINDS)]
+    return NamedSchedule(seed) if kind == COORDINATED else Schedule(seed, kind)
+
+
+@dataclass
+class Failure:
+    """One schedule that broke a promise. ``troubles`` are the fewest that make it do so."""
+
+    seed: int
+    kind: str
+    error: str
+    overlap: bool
+    troubles: list[str]
+    story: str
+
+    def __str__(self) -> str:
+        return f"{self.story}\nseed {self.seed}, {self.kind}: {self.error}"
+
+
+@dataclass
+class Tally:
+    """What schedules came to."""
+
+    schedules: int = 0
+    starts: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)  # schedules of each
+    times: Counter[str] = field(default_factory=Counter)  # that a trouble befell somebody
+    within: Counter[str] = field(default_factory=Counter)  # schedules that had it
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Both together."""
+        self.schedules += other.schedules
+        self.starts += other.starts
+        self.kinds += other.kinds
+        self.times += other.times
+        self.within += other.within
+        self.failures += other.failures
+
+
+def play(seeds: Iterable[int], kind: str = "") -> Tally:
+    """Play the schedule of each seed."""
+    tally = Tally()
+    for seed in seeds:
+        world = schedule(seed, kind)
+        if error := world.play_or_fail():
+            tally.failures.append(told(seed, kind, error))
+        tally.schedules += 1
+        tally.starts += len(world.starts)
+        tally.kinds[kind or KINDS[seed % len(KINDS)]] += 1
+        tally.times += world.befell
+        tally.within += Counter(dict.fromkeys(world.befell, 1))
+    return tally
+
+
+def told(seed: int, kind: str, error: AssertionError) -> Failure:
+    """A failure with the fewest troubles that lead to it, and its story."""
+    numbers = fewest(seed, kind, type(error))
+    world = schedule(seed, kind)
+    named = [f"{each.when:9.3f} {each.host.name}: {each.name}" for each in (world.plan[number] for number in numbers)]
+    last: AssertionError = _failure(world, numbers) or error
+    lines = ["the fewest troubles:", *named, "what happened at last:", *world.story.splitlines()[-TOLD:]]
+    blamed = [world.plan[number].name for number in numbers]
+    return Failure(
+        seed, kind or KINDS[seed % len(KINDS)], str(last), isinstance(last, OverlapError), blamed, "\n".join(lines)
+    )
+
+
+def fewest(seed: int, kind: str, broken: type[AssertionError]) -> list[int]:
+    """Which of the plan's troubles are needed for a schedule to fail in the same way: leaving out ever smaller parts.
+
+    (Zeller's ddmin, by complements.)
+    """
+    world = schedule(seed, kind)
+    world.play_or_fail()
+    needed = [number for number, trouble in enumerate(world.plan) if trouble.when <= world.now]
+    size = len(needed)
+    while size:
+        at, before = 0, len(needed)
+        while at < len(needed):
+            fewer = needed[:at] + needed[at + size :]
+            if type(_failure(schedule(seed, kind), fewer)) is broken:
+                needed = fewer
+            else:
+                at += size
+        if size > 1 or len(needed) == before:
+            size //= 2
+    return needed
+
+
+def _failure(world: Schedule, numbers: Iterable[int]) -> AssertionError | None:
+    """How it fails with nothing but these troubles."""
+    return world.play_or_fail(frozenset(range(len(world.plan))).difference(numbers))
