@@ -19,6 +19,7 @@ from kleader.elector.orphans import Orphans
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
 from kleader.locks.base import Lock, LockError, SetUpError, WatchError
+from kleader.locks.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -85,8 +86,8 @@ class Loop:
         patience = max(plan.wait, FIRST_TRY) if plan.wait and not assign.leading else None
         while self._lock is None:
             try:
-                found = await asyncio.wait_for(self._find_lock(assign), patience)
-                self._lock, self._recorder = found
+                async with within(patience):
+                    self._lock, self._recorder = await self._find_lock(assign)
             except (SetUpError, asyncio.TimeoutError) as error:
                 reason = str(error) or "no credentials for the API server were found in the time given by --wait"
                 if not assign.leading:

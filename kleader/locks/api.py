@@ -15,6 +15,7 @@ from kleader.election.events import Kind
 from kleader.locks import answers
 from kleader.locks.base import LockError, SetUpError, WatchError
 from kleader.locks.http import MOST, Answer, Connection
+from kleader.locks.within import within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -65,7 +66,8 @@ class Api:
         ``accept``: the media type that is asked for; ``most``: the bytes that an answer may have.
         """
         try:
-            answer = await asyncio.wait_for(self._call(method, target, body, accept, most), timeout)
+            async with within(timeout):
+                answer = await self._call(method, target, body, accept, most)
         except _BROKEN as error:
             if isinstance(error, ssl.SSLCertVerificationError):
                 self._distrust()  # its authority may have been replaced
@@ -93,13 +95,14 @@ class Api:
         if self._warmer is None:
             self._warmer = asyncio.get_running_loop().create_task(self._keep_warm())
         try:
-            connection, answer = opened = await asyncio.wait_for(self._watch(target, accept), timeout)
+            async with within(timeout):
+                connection, answer = await self._watch(target, accept)
             if answer.status != _OK:
                 error = self._refused(answer, target)
                 reason, denied = f"the watch was refused: {error}", isinstance(error, answers.ForbiddenError)
                 raise WatchError(reason, denied=denied, begun=False, retry_after=error.failure.retry_after)
             begun = True
-            async with aclosing(opened[0].lines(SILENCE)) as lines:
+            async with aclosing(connection.lines(SILENCE)) as lines:
                 async for line in lines:
                     yield self._event(line)
         except _BROKEN as error:
@@ -170,9 +173,11 @@ class Api:
         pause = 1.0
         while True:
             try:
-                connection = await asyncio.wait_for(self._ready(), _HANDSHAKE)
+                async with within(_HANDSHAKE):
+                    connection = await self._ready()
                 pause = 1.0
-                await asyncio.wait_for(connection.closed.wait(), self.credentials.fresh_for)
+                async with within(self.credentials.fresh_for):
+                    await connection.closed.wait()
             except (SetUpError, *_BROKEN):
                 pause = min(60.0, pause * 2)
             await asyncio.sleep(pause)

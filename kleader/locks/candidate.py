@@ -17,6 +17,7 @@ from kleader.election.duration import text
 from kleader.election.events import Kind
 from kleader.election.record import micro_time, parse_time
 from kleader.locks.base import LockError, WatchError
+from kleader.locks.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +95,8 @@ class LeaseCandidate:
         """Be known to the control plane from now on; LockError where that failed."""
         if not self._tasks and not self._left:
             try:
-                await asyncio.wait_for(self._renew(timeout), timeout)
+                async with within(timeout):
+                    await self._renew(timeout)
             except asyncio.TimeoutError:
                 msg = f"the LeaseCandidate was not written within {text(timeout)}"
                 raise LockError(Kind.UNREACHABLE, msg) from None
@@ -115,12 +117,11 @@ class LeaseCandidate:
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._writing.acquire(), timeout / 2)
-        keeping, looking_on = self._tasks or (None, None)
-        if keeping and looking_on:
-            keeping.cancel()  # a call of its own must be over before the next one on its connection
-            looking_on.cancel()  # which may be lost (before Python 3.12): its connection ends with this process
-            await asyncio.wait([keeping], timeout=timeout / 4)
+            async with within(timeout / 2):
+                await self._writing.acquire()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if not self._tried:
             return
         try:
@@ -258,7 +259,8 @@ def _instant(spec: dict[str, Any], field: str) -> int:
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
     with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(event.wait(), max(0.0, seconds))
+        async with within(max(0.0, seconds)):
+            await event.wait()
     event.clear()
 
 

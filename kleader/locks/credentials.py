@@ -20,6 +20,7 @@ from kleader import platform
 from kleader.locks.answers import Server
 from kleader.locks.base import SetUpError
 from kleader.locks.http import Endpoint
+from kleader.locks.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,7 +151,8 @@ class Credentials:
             msg = f"cannot read the kubeconfig {options['kubeconfig']}: {error.strerror}"
             raise SetUpError(msg) from None
         try:
-            output, _ = await asyncio.wait_for(helper.communicate(), _HELPER_TIMEOUT)
+            async with within(_HELPER_TIMEOUT):
+                output, _ = await helper.communicate()
             access = json.loads(output)
         except asyncio.TimeoutError:
             msg = f"reading the kubeconfig {options['kubeconfig']} took longer than {_HELPER_TIMEOUT:.0f}s:"

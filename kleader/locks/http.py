@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 
+from kleader.locks.within import within
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
@@ -99,7 +101,8 @@ class Connection(asyncio.Protocol):
         body = self._body()
         while True:
             try:
-                piece = await asyncio.wait_for(anext(body), silence)
+                async with within(silence):
+                    piece = await anext(body)
             except StopAsyncIteration:
                 return
             *whole, rest = piece.split(b"\n")

@@ -33,6 +33,7 @@ ARROWS = {
 # Each package from elsewhere, and the modules that may import it, by the beginning of their names.
 PACKAGES = {
     "click": ("kleader.cli",),
+    "async_timeout": ("kleader.locks",),
     "h11": ("kleader.elector", "kleader.locks"),
     "kubernetes": ("kleader.locks.kubeconfig",),
     "psutil": ("kleader.platform.portable",),
