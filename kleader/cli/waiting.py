@@ -12,6 +12,7 @@ from kleader.cli import forms, reach, words
 from kleader.cli.say import FAILED, Repeated, fail
 from kleader.election.duration import text
 from kleader.election.events import Kind
+from kleader.locks.within import within
 from kleader.watching import fleet
 from kleader.watching.board import Board
 from kleader.watching.seen import State
@@ -31,7 +32,8 @@ async def until(what: Asked, wanted: str, timeout: float | None) -> None:
     """Return when it is so, having printed what is; exit with 124 after ``timeout`` seconds, 125 if nobody can tell."""
     last: list[Told] = []
     try:
-        await asyncio.wait_for(_until(what, wanted, last), timeout)
+        async with within(timeout):
+            await _until(what, wanted, last)
     except asyncio.TimeoutError:
         assert timeout is not None  # noqa: S101 - else there is no end
         trouble = last[-1].trouble if last else None
