@@ -32,6 +32,7 @@ class CommandRunner(Command):
     So a mistyped option can never become a part of what is run, nor the command's options be taken for ours.
     """
 
+    command_required = True
     allow_interspersed_args = False
     allow_extra_args = True  # told about below
 
@@ -47,10 +48,10 @@ class CommandRunner(Command):
         if stray:
             msg = f"write {SEPARATOR} before the command: {usage} {shlex.join(stray)}"
             raise click.UsageError(msg, ctx)
-        if not command:
+        if not command and self.command_required:
             msg = f"no command given: {usage} COMMAND [ARG]..."
             raise click.UsageError(msg, ctx)
-        if not command[0]:
+        if command and not command[0]:
             msg = f"the command after {SEPARATOR} is empty"
             raise click.UsageError(msg, ctx)
         ctx.params["command"] = tuple(command)

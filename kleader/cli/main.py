@@ -12,6 +12,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is 
 import click
 
 from kleader import __version__
+from kleader.cli.check import check
 from kleader.cli.manifest import manifest
 from kleader.cli.run import run
 from kleader.cli.say import FAILED, fail
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (run, status, wait, manifest):
+for command in (run, status, wait, check, manifest):
     cli.add_command(command)
 
 

@@ -17,8 +17,9 @@ from kleader.locks.base import SetUpError
 from kleader.locks.file import LockFileError, default_path
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
+    from kleader.locks.credentials import Credentials
     from kleader.watching.fleet import Follows
 
 T = TypeVar("T")
@@ -68,16 +69,22 @@ def _told(param: str) -> bool:
     return click.get_current_context().get_parameter_source(param) is click.core.ParameterSource.COMMANDLINE
 
 
+def credentials_of(access: Mapping[str, str]) -> Credentials:
+    """As ROAD's options have them, read as the elector reads them."""
+    from kleader.locks.credentials import Credentials
+
+    path = [place for place in sys.path if place and os.path.isabs(place)]
+    return Credentials(access, lambda told: [*boot.interpreter(), "kubeconfig", told, *path])
+
+
 async def sources(what: Asked) -> tuple[list[Follows], str]:
     """Where those locks may be, and the namespace that is looked at, "" for all. Ends with 125 where no road leads."""
     if what.kind == "file":
         return [_files(what)], what.namespace or "default"
-    from kleader.locks.credentials import Credentials
     from kleader.watching import fleet
     from kleader.watching.source import Where
 
-    path = [place for place in sys.path if place and os.path.isabs(place)]
-    credentials = Credentials(what.access, lambda told: [*boot.interpreter(), "kubeconfig", told, *path])
+    credentials = credentials_of(what.access)
     try:
         await credentials.refresh()
     except SetUpError as error:

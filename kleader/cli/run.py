@@ -75,7 +75,7 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
     options.prevail(given, "v", "quiet")
     options.prevail(given, "release", "no_release")
     remarks: list[str] = []
-    times = _timing(given)
+    times = timings(given)
     kind, path = given["lock"] if given["leader_elect"] else ("", "")
     surroundings = os.environ.get("POD_NAMESPACE", "")
     namespace = types.namespace_name("--namespace", given["namespace"]) or types.namespace_name(
@@ -166,7 +166,8 @@ def _coordinated(given: dict[str, Any], kind: str, identity: str, remarks: list[
     return True
 
 
-def _timing(given: dict[str, Any]) -> timing.Timing:
+def timings(given: dict[str, Any]) -> timing.Timing:
+    """The checked timings; click.UsageError shows the sum that does not fit."""
     try:
         times = timing.choose(
             given["lease_duration"],

@@ -71,6 +71,12 @@ class EndpointsLock(AnnotationLock):
             await self._mind_service(timeout)
         return await super().write(base, record, incarnation, end - clock())
 
+    async def rehearse(self, timeout: float) -> None:
+        """With a look at the Service."""
+        if not self.force:
+            await self._mind_service(timeout)
+        await super().rehearse(timeout)
+
     async def _mind_service(self, timeout: float) -> None:
         root, what = self._collection.removesuffix(self.plural), f"the Service {self.namespace}/{self._name}"
         target = f"{root}services/{urllib.parse.quote(self._name, safe='')}"

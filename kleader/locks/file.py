@@ -61,13 +61,18 @@ def open_lock(path: str, *, make_directory: bool) -> int:
     return fd
 
 
+def remote(filesystem: str) -> bool:
+    """Whether a file system of this type is shared with machines whose kernels do not see each other's locks."""
+    return filesystem.startswith(_REFUSED)
+
+
 def _problem(fd: int, path: str) -> str:
     """Why this file cannot serve, in one line; empty if it can."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         return f"{path} is not a regular file: give another --lock file:PATH"
     kind = platform.filesystem(found.st_dev)
-    if kind.startswith(_REFUSED):
+    if remote(kind):
         return f"{path} is on {kind}, where locks are not to be trusted: use a local file system, or --lock lease"
     content = os.pread(fd, len(_HEAD), 0)
     if content.strip(b"\0 \n") and content != _HEAD:

@@ -23,6 +23,18 @@ _SINGLE: dict[str, type[ObjectLock]] = {"lease": Lease, "configmap": ConfigMapLo
 _PRIMARY = {"configmapsleases": "configmap", "endpointsleases": "endpoints"}
 
 
+def objects(  # noqa: PLR0913 - what a lock is found by
+    kind: str, api: Api, namespace: str, name: str, labels: Mapping[str, str], *, force: bool = False
+) -> list[ObjectLock]:
+    """Each object by itself that a lock of this kind is kept in, for who only looks; the primary first."""
+    kept = (_PRIMARY[kind], "lease") if kind in _PRIMARY else (kind,)
+    found = [_SINGLE.get(each, ConfigMapLock)(api, namespace, name, labels) for each in kept]
+    for each in found:
+        if isinstance(each, EndpointsLock):
+            each.force = force
+    return found
+
+
 def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
     kind: str,
     api: Api,

@@ -30,6 +30,6 @@ class Lease(ObjectLock):
         """Into its spec."""
         body["spec"] = to_lease_spec(record)
 
-    async def create(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def create(self, body: dict[str, Any], timeout: float, query: str = "") -> dict[str, Any]:
         """PUT without a version: refused where there is a Lease."""
-        return await self._api.call("PUT", self._target, body, timeout)
+        return await self._api.call("PUT", self._target + query, body, timeout)

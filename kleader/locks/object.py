@@ -5,6 +5,7 @@ The incarnation is an annotation. What else the object holds is written back as 
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -61,9 +62,9 @@ class ObjectLock:
         """Put the record into the object."""
         raise NotImplementedError
 
-    async def create(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def create(self, body: dict[str, Any], timeout: float, query: str = "") -> dict[str, Any]:
         """Create the object where there is none; Kind.CONFLICT where there is."""
-        return await self._api.call("POST", self._collection, body, timeout)
+        return await self._api.call("POST", self._collection + query, body, timeout)
 
     # --- what they have in common
 
@@ -78,6 +79,11 @@ class ObjectLock:
         if base is None:
             return self.observed(await self.create(body, timeout))
         return self.observed(await self._api.call("PUT", self._target, body, timeout))
+
+    async def rehearse(self, timeout: float) -> None:
+        """Have the API server judge a creation without doing it; LockError: it would be refused."""
+        now = time.time_ns() // 1000
+        await self.create(self._body(self._blank(), Record("kleader", 1, now, now), ""), timeout, "?dryRun=All")
 
     async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
         """Each later state of the object."""
@@ -140,8 +146,7 @@ class ObjectLock:
             self._warn(sentence)
 
     def _mind_owners(self, metadata: dict[str, Any]) -> None:
-        owners = metadata.get("ownerReferences")
-        names = [f"{each.get('kind')} {each.get('name')}" for each in owners or () if isinstance(each, dict)]
+        names = owners(metadata)
         if names:
             what = f"the {self.kind} {self.namespace}/{self._name}"
             self.warn_once(f"{what} belongs to the {' and the '.join(names)}: it is deleted when that is")
@@ -164,6 +169,13 @@ class ObjectLock:
         body = {**base, "metadata": metadata}
         self.encode(body, record)
         return body
+
+
+def owners(metadata: dict[str, Any]) -> list[str]:
+    """What an object belongs to, by kind and name."""
+    found = metadata.get("ownerReferences")
+    named = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [f"{each.get('kind')} {each.get('name')}" for each in named]
 
 
 def texts(found: object) -> dict[str, Any]:

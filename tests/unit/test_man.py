@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from kleader.cli.check import EPILOG as CHECKS
 from kleader.cli.main import cli
 from kleader.cli.options import Option
 from kleader.cli.run import run
@@ -103,6 +104,11 @@ def test_the_page_tells_every_exit_status_that_help_tells(name: str) -> None:
     section = page(f"kleader-{name}").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
     told = re.findall(r"^\.It (\d+)$", section, re.MULTILINE)
     assert told == re.findall(r"^  (\d+) ", str(cli.commands[name].epilog), re.MULTILINE)
+
+
+def test_the_page_of_check_tells_every_exit_status_that_help_tells() -> None:
+    section = page("kleader-check").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
+    assert re.findall(r"^\.It (\d+)$", section, re.MULTILINE) == re.findall(r"^  (\d+) ", CHECKS, re.MULTILINE)
 
 
 def test_the_page_tells_what_the_command_is_given() -> None:
