@@ -136,7 +136,7 @@ def _turn_at(turn: Turn, seen: Observed | None) -> float:
     soon = now.boot + now.luck * acquire.spread(turn)
     if seen is None:
         return soon
-    if s.mine(seen):
+    if s.mine(seen) and not seen.dead:
         s.read_at = now.boot
         return inf
     s.doubt = False

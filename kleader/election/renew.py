@@ -84,6 +84,7 @@ def _mind_preference(turn: Turn, seen: Observed) -> None:
 
 def lose(turn: Turn, reason: str, *, kill_now: bool) -> None:
     """End the term. Nothing is released: the lock runs out, or is somebody else's."""
+    turn.unwatch()
     turn.s.phase, turn.s.pending = Phase.LOST, None
     turn.do(e.Lost(reason, kill_now))
 

@@ -117,6 +117,16 @@ def test_an_acquiring_write_whose_answer_was_lost_begins_a_term_once_a_read_show
     assert tale.reads(landed).asked(e.Lead).token == landed.version
 
 
+def test_an_acquiring_write_that_a_pod_made_which_is_gone_begins_no_term() -> None:
+    """Nobody else takes that for held, and the garbage collector deletes it."""
+    tale = story().wakes().reads(None)
+    landed = tale.landed()
+    tale.fails(Kind.UNREACHABLE).reads(replace(landed, dead=True))
+    assert not tale.all(e.Lead)
+    assert tale.asked(e.Write).record.holder == ""
+    assert tale.writes().asked(e.GiveUp).status == 125
+
+
 def test_a_watch_event_alone_begins_no_term() -> None:
     """A duplicate of an earlier write may have made it; a read shows how it is now."""
     tale = story()
@@ -179,6 +189,16 @@ def test_a_read_ends_a_term_as_a_watch_event_does(sight: str) -> None:
     else:
         tale.reads(seen)
     assert tale.asked(e.Lost).kill_now
+
+
+@pytest.mark.parametrize("first", sights(story()))
+@pytest.mark.parametrize("later", sights(story()))
+def test_what_is_seen_after_a_loss_does_not_end_the_guard(first: str, later: str) -> None:
+    """The supervisor is emptying the tree, and may need to be struck."""
+    tale = story(live=True).leads()
+    seen = sights(tale)
+    assert tale.sees(seen[first]).sees(seen[later]).actions == []
+    assert tale.state.phase is Phase.LOST
 
 
 def test_a_leader_that_is_told_that_its_pod_is_gone_has_lost() -> None:
