@@ -110,7 +110,7 @@ class OwnedLock(ObjectLock):
             if error.failure.kind is not Kind.MISSING:
                 raise
             found = None
-        owner = self._owner(found) if found else self._last
+        owner = self._whose(found)
         if owner is None or (self._held and owner != self._me):  # lost, whatever becomes of who has it now
             seen = self._judged(Sight(found, owner, blind=True))
         else:
@@ -145,7 +145,7 @@ class OwnedLock(ObjectLock):
             return before._replace(pod=found)
         if found:
             self._checked(found, self.kind, self._name)
-        owner = self._owner(found) if found else self._last
+        owner = self._whose(found)
         return before._replace(found=found, owner=owner, blind=owner not in {None, before.owner})
 
     def references(self, seen: Observed) -> list[dict[str, str]]:
@@ -261,6 +261,13 @@ class OwnedLock(ObjectLock):
         if found and found["metadata"].get("deletionTimestamp") and not ours:
             return f"the ConfigMap {self.namespace}/{self._name} is deleted, and waits for its finalizers", sight
         return "", sight
+
+    def _whose(self, found: dict[str, Any] | None) -> Owner | None:
+        """The owner, or the last one of what is gone: known from now on, whatever becomes of a look at its Pod."""
+        owner = self._owner(found) if found else self._last
+        if owner not in {None, self._me}:
+            self._last = owner
+        return owner
 
     def _owner(self, found: dict[str, Any]) -> Owner | None:
         """The Pod whose it is; None where it was given up, or where nobody can tell."""

@@ -1,0 +1,105 @@
+"""Whose a lock without expiry is, as one candidate sees it: what it saw before is not forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kleader.election.events import Kind, Observed
+from kleader.locks.base import LockError, WatchError
+from kleader.locks.owned import Home, OwnedLock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+LOCK, PODS = "/api/v1/namespaces/n/configmaps/x", "/api/v1/namespaces/n/pods/"
+
+
+class Server:
+    """Stands for an Api: answers with what is there, and tells of each change to who watches the ConfigMap."""
+
+    def __init__(self, *pods: str) -> None:
+        self.found: dict[str, dict[str, Any]] = {}
+        self.changes: list[tuple[str, dict[str, Any]]] = []
+        self.mute = False  # about Pods
+        for name in pods:
+            self.found[PODS + name] = {"kind": "Pod", "metadata": _metadata(name)}
+
+    def owned(self, pod: str) -> dict[str, Any]:
+        """The ConfigMap is that Pod's."""
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": f"uid of {pod}"}
+        annotations = {"kleader/incarnation": f"term of {pod}"}
+        metadata = {**_metadata("x"), "ownerReferences": [owner], "annotations": annotations}
+        self.found[LOCK] = {"kind": "ConfigMap", "metadata": metadata}
+        return self.found[LOCK]
+
+    async def call(self, method: str, target: str, _body: object, _timeout: float) -> dict[str, Any]:
+        """As the road to an API server has it."""
+        assert method == "GET"
+        if self.mute and target == PODS + "second":
+            raise LockError(Kind.UNREACHABLE, "no answer")
+        if target not in self.found:
+            raise LockError(Kind.MISSING, "there is none")
+        return self.found[target]
+
+    async def watch(self, target: str, _timeout: float) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Likewise."""
+        for change in self.changes if "/configmaps?" in target else ():
+            yield change
+        await asyncio.Event().wait()
+
+
+def _metadata(name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "n", "uid": f"uid of {name}", "resourceVersion": "7"}
+
+
+@pytest.fixture
+def claim() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        yield sock
+
+
+def lock(server: Any, claim: socket.socket) -> OwnedLock:  # noqa: ANN401 - stands for an Api
+    home = Home("me", "", claim, lambda _spared, _doomed: False)
+    return OwnedLock(server, "n", "x", {}, lambda _: None, home)
+
+
+def test_an_owner_that_only_a_watch_has_told_of_has_the_lock_when_it_vanishes(claim: socket.socket) -> None:
+    """Between the word of it and the read that follows the ConfigMap was deleted; who got it runs."""
+    server = Server("me", "second")
+    server.owned("first")
+
+    async def tell() -> Observed:
+        mine = lock(server, claim)
+        before = await mine.get(1)
+        assert before.dead
+        server.changes = [("DELETED", server.owned("first")), ("ADDED", server.owned("second"))]
+        with pytest.raises(WatchError) as ended:
+            async for _ in mine.watch(before, 1):
+                pass
+        assert ended.value.ended.moved
+        del server.found[LOCK]
+        return await mine.get(1)
+
+    seen = asyncio.run(tell())
+    assert (seen.record.holder, seen.dead) == ("second", False)
+
+
+def test_an_owner_whose_pod_could_not_be_looked_at_has_the_lock_when_it_vanishes(claim: socket.socket) -> None:
+    server = Server("me", "second")
+    server.owned("second")
+    server.mute = True
+
+    async def tell() -> Observed:
+        mine = lock(server, claim)
+        with pytest.raises(LockError):
+            await mine.get(1)
+        server.mute = False
+        del server.found[LOCK]
+        return await mine.get(1)
+
+    seen = asyncio.run(tell())
+    assert (seen.record.holder, seen.dead) == ("second", False)
