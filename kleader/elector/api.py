@@ -66,7 +66,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             force=plan.force,
             replaces=assign.leading or assign.replaces,
             candidate=await find_candidate(plan, api, namespace, log) if plan.coordinated else None,
-            home=_home(plan, namespace, assign, claim) if claim else None,
+            home=_home(plan, namespace, assign, claim, channel) if claim else None,
         )
         return lock, Recorder(credentials, log, plan.identity, plan.name)
 
@@ -111,11 +111,14 @@ async def _served(plan: Plan, api: Api, log: Log) -> str:
         raise SetUpError(trouble) from None
 
 
-def _home(plan: Plan, namespace: str, assign: m.Assign, claim: socket.socket) -> Home:
+def _home(plan: Plan, namespace: str, assign: m.Assign, claim: socket.socket, channel: Channel) -> Home:
     """Where this candidate lives; what its own environment names, the command of an earlier term has in its."""
     ours = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name, "POD_NAME": plan.pod}
 
     def any_left(spared: set[str], doomed: str) -> bool:
         return left(ours, m.MARKER, spared, doomed)
 
-    return Home(plan.pod, plan.pod_uid, claim, any_left, assign.incarnation, assign.leading)
+    def remember(what: str) -> None:
+        channel.send(m.Remember(assign.term, what))
+
+    return Home(plan.pod, plan.pod_uid, claim, any_left, assign.incarnation, assign.leading, assign.memory, remember)

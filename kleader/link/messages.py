@@ -19,6 +19,7 @@ class Assign(NamedTuple):
     """First of all: the candidacy. ``leading``: take over in the middle of a term from an elector that died.
 
     ``replaces``: there was an elector before this one, which may have seen the lock held, and may have written to it.
+    ``memory``: what it asked to be remembered last; "" if nothing.
     """
 
     term: int
@@ -30,6 +31,7 @@ class Assign(NamedTuple):
     acquired: int
     transitions: int
     started: list[list[int]]  # pid and start time of the command, if it runs
+    memory: str
 
 
 class Started(NamedTuple):
@@ -113,6 +115,13 @@ class Observe(NamedTuple):
     namespace: str
 
 
+class Remember(NamedTuple):
+    """What an elector that replaces this one has to know of the lock, whatever the term; instead of any before."""
+
+    term: int
+    what: str
+
+
 class Ping(NamedTuple):
     """The elector is awake, whatever the API does."""
 
@@ -147,6 +156,7 @@ Message = (
     | Lost
     | Yield
     | Observe
+    | Remember
     | Ping
     | Failed
     | Released

@@ -16,6 +16,7 @@ Where this departs from operator-lib, whose letter lets two lead at once:
 from __future__ import annotations
 
 import asyncio
+import json
 import urllib.parse
 from contextlib import aclosing
 from dataclasses import replace
@@ -50,6 +51,8 @@ class Home(NamedTuple):
     left: Callable[[set[str], str], bool]  # whether processes of other terms than these are alive; the second's die
     incarnation: str = ""  # that an elector before this one may have written
     leading: bool = False
+    memory: str = ""  # what that one told last
+    remember: Callable[[str], None] = lambda _: None  # tells what an elector that replaces this one must know
 
 
 class Owner(NamedTuple):
@@ -92,7 +95,8 @@ class OwnedLock(ObjectLock):
         self._me: Owner | None = None
         self._terms = {home.incarnation} - {""}  # our own
         self._held = home.leading  # it was ours when last seen
-        self._last: Owner | None = None  # whose it was when last seen, unless that is dead or has given it up
+        # whose it was when last seen, unless that is dead or has given it up
+        self._last = Owner(*json.loads(home.memory)) if home.memory else None
 
     # --- reading
 
@@ -236,9 +240,9 @@ class OwnedLock(ObjectLock):
         mine = ours and incarnation in self._terms
         lost, self._held = self._held and not mine, mine
         if owner and not fault:
-            self._last = None if ours or dead else owner
+            self._remember(None if ours or dead else owner)
         elif found and _given_up(found):
-            self._last = None
+            self._remember(None)
         if not fault and not mine and not lost:
             fault, sight = self._hindrance(sight, ours=ours, dead=dead)
         if found is None and (owner is None or dead) and not fault:
@@ -266,8 +270,13 @@ class OwnedLock(ObjectLock):
         """The owner, or the last one of what is gone: known from now on, whatever becomes of a look at its Pod."""
         owner = self._owner(found) if found else self._last
         if owner not in {None, self._me}:
-            self._last = owner
+            self._remember(owner)
         return owner
+
+    def _remember(self, last: Owner | None) -> None:
+        if last != self._last:
+            self._last = last
+            self._home.remember(json.dumps(last) if last else "")
 
     def _owner(self, found: dict[str, Any]) -> Owner | None:
         """The Pod whose it is; None where it was given up, or where nobody can tell."""

@@ -128,7 +128,9 @@ class Supervisor:
     def _hear(self, now: float) -> None:
         heard = self._elector.hear(now)
         for message in heard:
-            if message.term == self._term.number:
+            if isinstance(message, m.Remember):
+                self._minder.memory = message.what
+            elif message.term == self._term.number:
                 self._on_message(message, now)
         if heard:
             self._elector.tell(m.Alive(self._term.number))

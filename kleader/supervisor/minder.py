@@ -29,6 +29,7 @@ class Minder:
         self._owed = False  # a release was asked for, and is not done
         self._parted = False  # it has said what became of the lock
         self._end_by = math.inf  # when the elector must have ended
+        self.memory = ""  # what an elector asked to be remembered for the next
 
     def due(self, state: State, term: Term) -> float:
         """When the next one has to be started, or the present one counts as hung."""
@@ -116,7 +117,7 @@ class Minder:
         leading = term.lead is not None
         try:
             known = self._command.tree.members() if leading else []
-            elector.start(now, term.assignment(known))
+            elector.start(now, term.assignment(known, self.memory))
         except OSError as error:
             self._log.repeated(f"cannot start the elector: {error.strerror}")
             give_up = math.inf if leading or self._plan.wait is None else self._plan.started + self._plan.wait

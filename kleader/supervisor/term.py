@@ -33,7 +33,7 @@ class Term:
         """Whether leadership ends though neither the command nor a signal wants it to."""
         return self.lost or self.yielded
 
-    def assignment(self, tree: list[Process]) -> m.Assign:
+    def assignment(self, tree: list[Process], memory: str) -> m.Assign:
         """What a new elector has to know; ``tree``: what already runs."""
         lead = self.lead
         return m.Assign(
@@ -46,4 +46,5 @@ class Term:
             lead.acquired if lead else 0,
             lead.transitions if lead else 0,
             [[each.pid, each.start] for each in tree[:_MOST_TOLD]],
+            memory,
         )

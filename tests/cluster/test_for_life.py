@@ -435,6 +435,28 @@ def test_wait_ends_with_who_has_it_and_live_as_soon_as_that_lives(crew: Crew) ->
     crew.witness.check(terms=1)
 
 
+@pytest.mark.usefixtures("uncollected")
+def test_a_lock_that_vanished_while_a_candidates_elector_was_dead_is_its_owners_all_the_same(crew: Crew) -> None:
+    """The elector that comes after knows whose it was."""
+    crew.kleader("a", does=["--ignore-term"])
+    crew.witness.wait_start()
+    second = crew.waiting("b", behind="a")
+    crew.running["a"].signal(signal.SIGSTOP)
+    first = elector(crew.running["a"])
+    os.kill(first, signal.SIGSTOP)
+    second.signal(signal.SIGSTOP)
+    os.kill(elector(second), signal.SIGKILL)
+    crew.plane.api.delete(crew.path)
+    second.signal(signal.SIGCONT)
+    second.wait_err("the lock is gone, but not the Pod a, which had it: waiting for its end")
+    for pid in (first, crew.running["a"].pid):
+        os.kill(pid, signal.SIGKILL)
+    assert crew.lock() is None
+    crew.remove("a")
+    assert crew.witness.wait_start(2).identity == "b"
+    crew.witness.check(terms=2)
+
+
 # --- what is no lock of a Pod
 
 

@@ -37,7 +37,7 @@ def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock() -> No
         born = platform.process(supervisor.pid)
         assert born
         told = Channel(theirs)
-        told.send(m.Assign(1, "i", True, True, platform.clock(), "7", 0, 0, []))  # noqa: FBT003
+        told.send(m.Assign(1, "i", True, True, platform.clock(), "7", 0, 0, [], ""))  # noqa: FBT003
 
         async def elect() -> None:
             elector = Loop(plan, Channel(ours), Log(verbosity=-1), (supervisor.pid, born.start), _never)

@@ -13,7 +13,7 @@ from kleader.locks.base import LockError, WatchError
 from kleader.locks.owned import Home, OwnedLock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
 LOCK, PODS = "/api/v1/namespaces/n/configmaps/x", "/api/v1/namespaces/n/pods/"
 
@@ -62,8 +62,13 @@ def claim() -> Iterator[socket.socket]:
         yield sock
 
 
-def lock(server: Any, claim: socket.socket) -> OwnedLock:  # noqa: ANN401 - stands for an Api
-    home = Home("me", "", claim, lambda _spared, _doomed: False)
+def lock(
+    server: Any,  # noqa: ANN401 - stands for an Api
+    claim: socket.socket,
+    remember: Callable[[str], None] = lambda _: None,
+    memory: str = "",
+) -> OwnedLock:
+    home = Home("me", "", claim, lambda _spared, _doomed: False, memory=memory, remember=remember)
     return OwnedLock(server, "n", "x", {}, lambda _: None, home)
 
 
@@ -103,3 +108,19 @@ def test_an_owner_whose_pod_could_not_be_looked_at_has_the_lock_when_it_vanishes
 
     seen = asyncio.run(tell())
     assert (seen.record.holder, seen.dead) == ("second", False)
+
+
+def test_an_owner_that_an_elector_before_saw_has_the_lock_when_it_vanishes(claim: socket.socket) -> None:
+    """Unless it was seen dead since, or to give the lock up."""
+    server, told = Server("me", "second"), [""]
+    server.owned("second")
+    assert asyncio.run(lock(server, claim, told.append).get(1)).record.holder == "second"
+    del server.found[LOCK]
+    second = lock(server, claim, told.append, told[-1])
+    assert asyncio.run(second.get(1)).record.holder == "second"
+    del server.found[PODS + "second"]
+    for candidate in (second, lock(server, claim, memory=told[-1])):
+        with pytest.raises(LockError) as error:
+            asyncio.run(candidate.get(1))
+        assert error.value.failure.kind is Kind.MISSING
+    assert told[-1] == ""
