@@ -84,6 +84,7 @@ def test_each_object_of_a_lock_is_told_of_who_became_and_stopped_leading(
     wait_told(place, BECAME)
     seize(place)
     wait_told(place, BECAME, 2)
+    wait_told(place, STOPPED)
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
     warnings = [line for line in process.err.splitlines() if " WARNING " in line]
@@ -110,22 +111,26 @@ def test_each_object_of_a_lock_is_told_of_who_became_and_stopped_leading(
             assert each["count"] == 1
 
 
-def test_a_leader_that_the_control_plane_has_named_is_told_of(
-    plane: Plane, namespace: str, processes: Processes
+@pytest.mark.parametrize(
+    ("options", "kept_as"),
+    [(["--coordinated", "--binary-version=1.2.3"], "lease"), (["--lock=leader-for-life"], "configmap")],
+    ids=["coordinated", "leader-for-life"],
+)
+def test_so_is_the_object_of_a_lock_that_is_not_simply_taken(
+    plane: Plane, namespace: str, processes: Processes, options: list[str], kept_as: str
 ) -> None:
-    place = Place(plane, namespace, "lease")
-    process = processes.start(
-        [
-            *(sys.executable, "-m", "kleader", "run", "--coordinated", "--binary-version=1.2.3", "--name=x"),
-            *("--identity=a", *QUICK, f"--kubeconfig={plane.kubeconfig(namespace=namespace)}", "--", "sleep", "600"),
-        ]
-    )
+    """The control plane has named the leader; the object is its Pod's."""
+    place = Place(plane, namespace, kept_as)
+    plane.new_pod(namespace, "a")
+    argv = [sys.executable, "-m", "kleader", "run", *options, "--name=x", "--identity=a", *QUICK]
+    argv += [f"--kubeconfig={plane.kubeconfig(namespace=namespace)}", "--", "sleep", "600"]
+    process = processes.start(argv, env={"POD_NAME": "a", "POD_NAMESPACE": namespace})
     wait_told(place, BECAME)
+    uid = place.objects()[0]["metadata"]["uid"]
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
-    (became,) = [each for each in events(place) if each["message"] == BECAME]
-    assert became["involvedObject"]["uid"] == place.objects()[0]["metadata"]["uid"]
     assert {each["message"] for each in events(place)} <= {BECAME, STOPPED}
+    assert {each["involvedObject"]["uid"] for each in events(place)} == {uid}
 
 
 def test_the_end_waits_for_the_last_event(plane: Plane, namespace: str, processes: Processes) -> None:
@@ -151,6 +156,7 @@ def test_an_elector_that_was_replaced_tells_of_the_end_alone(
     wait_until(lambda: place.versions() != before, "a renewal")
     seize(place)
     wait_told(place, BECAME, 2)
+    wait_told(place, STOPPED)
     assert sorted(each["message"] for each in events(place)) == [BECAME, BECAME, STOPPED]
 
 
