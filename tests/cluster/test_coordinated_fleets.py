@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.fleet import DEFAULTS, Fleet, kill_whole
-from tests.cluster.test_fleets import COMPLAINT, LOST_RACE, TIMINGS
+from tests.cluster.test_fleets import TIMINGS
 from tests.support.api import ApiError, path
+from tests.support.clientgo import complaints
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -89,9 +90,7 @@ class Queue:
 
     def complaints(self) -> Iterator[str]:
         for process in self.processes.values():
-            for line in COMPLAINT.findall(process.err):
-                if not any(word in line for word in LOST_RACE):
-                    yield line
+            yield from complaints(process.err)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,7 @@ import pytest
 from tests.cluster.fleet import DEFAULTS, Fleet, kill_whole
 from tests.support.api import lease_path, path
 from tests.support.checker import Witness
+from tests.support.clientgo import complaints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +28,6 @@ D = 4
 TIMINGS = (f"--lease-duration={D}s", "--renew-deadline=2500ms", "--retry-period=1s")
 LEADER = "control-plane.alpha.kubernetes.io/leader"
 SLOW_TO_DIE = ("--term-delay=0.1",)
-COMPLAINT = re.compile(r"^[WEF]\d{4} .*$", re.MULTILINE)  # klog's head of a warning, an error, a fatal error
-LOST_RACE = ("the object has been modified", "already exists", "cannot be fulfilled")
 
 
 class Kind(NamedTuple):
@@ -132,8 +130,7 @@ class Mixed:
         return record
 
     def complaints(self) -> list[str]:
-        lines = [line for process in self.everybody for line in COMPLAINT.findall(process.err)]
-        return [line for line in lines if not any(word in line for word in LOST_RACE)]
+        return [line for process in self.everybody for line in complaints(process.err)]
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from typing import TYPE_CHECKING
 
 from tests.cluster.fleet import Fleet, kill_whole
+from tests.support.clientgo import complaints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 SLOW_TO_DIE = ("--term-delay=0.2",)
 HANDOVERS = 10
-COMPLAINT = re.compile(r"^[WEF]\d{4} .*$", re.MULTILINE)  # klog's head of a warning, an error, a fatal error
 
 
 class Mixed:
@@ -46,7 +45,7 @@ class Mixed:
         self.clientgo.append(self.running[identity])
 
     def complaints(self) -> list[str]:
-        return [line for process in self.clientgo for line in COMPLAINT.findall(process.err)]
+        return [line for process in self.clientgo for line in complaints(process.err)]
 
 
 def test_ten_handovers_in_both_directions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,17 @@ MODULES: dict[Program, GoModule] = {
     "legacy": GoModule("clientgo", {"legacy": "./legacy"}),
     "forlife": GoModule("clientgo/forlife", {"forlife": "kleader.test/forlife"}),
 }
+
+_COMPLAINT = re.compile(r"^[WEF]\d{4} .*$", re.MULTILINE)  # klog's head of a warning, an error, a fatal error
+_LOST_RACE = ("the object has been modified", "already exists", "cannot be fulfilled")
+# TERM came in mid-request; v0.23 has then forgotten the object that it wants to release.
+_OWN_END = ("context canceled", "Failed to release lock: resource name may not be empty")
+
+
+def complaints(log: str) -> list[str]:
+    """What a client-go complains of, but races that it lost and requests that it has broken off itself."""
+    harmless = _LOST_RACE + (_OWN_END if _OWN_END[0] in log else ())
+    return [line for line in _COMPLAINT.findall(log) if not any(word in line for word in harmless)]
 
 
 def build(program: Program = "current") -> Path:
