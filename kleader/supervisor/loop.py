@@ -77,8 +77,7 @@ class Supervisor:
             self._act(platform.clock())
             if self._state is State.ENDED:
                 self._elector.starter.let_go()
-                if self._status == 128 + signal.SIGINT and (self._interrupted or self._command.interrupted):
-                    platform.die_of(signal.SIGINT)  # as a shell wants to see it, to end its loop or script as well
+                self._die_of_interrupt()
                 return self._status
             self._wakeup.wait(self._due(), (self._elector.fd, self._command.news), at_once=self._more_to_reap)
             self._command.look()
@@ -86,6 +85,12 @@ class Supervisor:
             for each in wanted(self._signals):
                 self._on_signal(each.number, platform.clock(), terminal=each.terminal)
             self._reap(platform.clock())
+
+    def _die_of_interrupt(self) -> None:
+        """A shell wants to see that death, to end its loop or script as well: not where no shell can be above us."""
+        interrupted = self._interrupted or self._command.interrupted
+        if interrupted and self._status == 128 + signal.SIGINT and os.getsid(0) != os.getpid():
+            platform.die_of(signal.SIGINT)
 
     def _due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
