@@ -89,8 +89,9 @@ class Orphans:
 def left(variables: Mapping[str, str], marker: str, spared: set[str], doomed: str) -> bool:
     """Whether processes of an earlier term are alive, as far as their environment tells it.
 
-    They carry ``variables`` and no marker of the terms ``spared``. Those of the term ``doomed`` are sent SIGKILL: who
-    started them is dead. What forked during the first look is met by the second.
+    They carry ``variables`` and no marker of the terms ``spared``, or the marker of the term ``doomed``, whatever a
+    kleader among them has made of the rest. These are sent SIGKILL: who started them is dead. What forked during the
+    first look is met by the second.
     """
     wanted = [b"\0%b\0" % os.fsencode(f"{name}={value}") for name, value in variables.items()]
     own = {os.getpid(), os.getppid()}
@@ -98,12 +99,13 @@ def left(variables: Mapping[str, str], marker: str, spared: set[str], doomed: st
     for _ in range(2):
         for pid, each in platform.processes().items():
             environment = b"\0" + platform.environment(pid)
-            if each.dead or not all(one in environment for one in wanted):
+            condemned = bool(doomed) and b"\0%b=" % os.fsencode(marker + doomed) in environment
+            if each.dead or not (condemned or all(one in environment for one in wanted)):
                 continue
             if any(b"\0%b=" % os.fsencode(marker + term) in environment for term in spared):
                 continue
             found = True
-            if doomed and pid not in own and b"\0%b=" % os.fsencode(marker + doomed) in environment:
+            if condemned and pid not in own:
                 _kill(each)
     return found
 
