@@ -127,6 +127,8 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     if s.me.coordinated and record.holder != s.me.identity:
         return inf  # the control plane names the next
     held = named.longest(turn, seen) if record.holder or seen.torn else 0
+    if held:  # the control plane may have named somebody over one who runs for longer
+        held = max(held, s.held_until - now.boot)
     return now.boot + held + now.luck * spread(turn)
 
 

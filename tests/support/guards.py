@@ -70,6 +70,9 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a holder's own duration is waited out": lambda: rewritten(
         acquire, "held = named.longest(turn, seen)", "held = min(5, named.longest(turn, seen))"
     ),
+    "who was named over a holder does not shorten its time": lambda: rewritten(
+        acquire, "max(held, s.held_until - now.boot)", "held"
+    ),
     "a write counts only with a new version": lambda: rewritten(
         elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"
     ),

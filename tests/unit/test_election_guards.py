@@ -13,6 +13,7 @@ from tests.support.election import TERM
 from tests.support.guards import GUARDS
 from tests.unit import test_election_acquire as acquiring
 from tests.unit import test_election_coordinated as naming
+from tests.unit import test_election_durations as durations
 from tests.unit import test_election_gone as vanishing
 from tests.unit import test_election_release as releasing
 from tests.unit import test_election_renew as renewing
@@ -37,6 +38,9 @@ HELD_BY: dict[str, Callable[[], None]] = {
     ),
     "a holder's own duration is waited out": (
         acquiring.test_a_held_lock_is_taken_when_its_own_duration_has_passed_unchanged
+    ),
+    "who was named over a holder does not shorten its time": (
+        durations.test_who_was_named_over_a_holder_gives_no_right_to_take_the_lock_earlier_than_that_one_would
     ),
     "a write counts only with a new version": (
         renewing.test_a_no_op_answer_with_the_version_that_was_sent_does_not_count
