@@ -218,10 +218,19 @@ class NamedSchedule(Schedule):
         if stored := self.server.lease.stored:  # it would wait for a renewTime of tomorrow until then
             self.server.lease.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
 
-    def _judge_calm(self) -> None:
-        super()._judge_calm()
-        if not self.running or self.running.me.identity != self.hosts[0].me.identity:
-            msg = f"{self.running and self.running.name} leads, though {self.hosts[0].name} is the oldest"
+    @property
+    def settled(self) -> bool:
+        """Whether the oldest has led for long enough."""
+        return super().settled and self._oldest_leads
+
+    @property
+    def _oldest_leads(self) -> bool:
+        return self.running is not None and self.running.me.identity == self.hosts[0].me.identity
+
+    def _judge(self, latest: float) -> None:
+        super()._judge(latest)
+        if not self._oldest_leads:
+            msg = f"another leads, though {self.hosts[0].name} is the oldest"
             raise BrokenPromiseError(msg)
 
 

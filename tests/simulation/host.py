@@ -97,6 +97,7 @@ class Host:
         self.loop = Loop(self)
         self.life = 0  # counts processes, so that what was meant for one does not reach the next
         self.up = False
+        self.paused = False  # what minds the lock
         self.ahead: dict[str, deque[Ahead]] = {kind: deque() for kind in ("take", "request", "event", "step", "start")}
         self._watches: list[Watch] = []
         self.asked: list[float] = []  # when requests were made
@@ -210,6 +211,8 @@ class Host:
             up = request.timeout / self.rate + 15 * met.luck
         elif met.what == "answer slow":
             down = request.timeout * met.luck
+        if met.what or self.road.cut or self.world.server.down:
+            self._hinder(request.timeout)
         if not self.road.cut:
             self.world.after(up, partial(self._serve, self.road, kept, request, met, down, answer))
         timeout = e.Failed(request, Failure(Kind.UNREACHABLE, "timeout"))
@@ -301,5 +304,9 @@ class Host:
     def _stay_away(self, met: Ahead) -> float:
         """Seconds for which the server asks to be left alone; up to a tenth more of them are waited, by any clock."""
         seconds = 30 * met.luck
-        self.world.hindered_until = max(self.world.hindered_until, self.world.now + seconds * 1.1 / self.rate)
+        self._hinder(1.1 * seconds)
         return seconds
+
+    def _hinder(self, seconds: float) -> None:
+        """It cannot be expected to do anything for so long, by its own clock."""
+        self.world.hindered_until = max(self.world.hindered_until, self.world.now + seconds / self.rate)

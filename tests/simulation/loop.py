@@ -29,7 +29,7 @@ class Loop:
 
     def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> None:
         """After what happens now."""
-        self._host.world.after(0, partial(self._run, context.run if context else _call, callback, args))
+        self._host.world.soon(partial(self._run, context.run if context else _call, callback, args))
 
     def create_future(self) -> asyncio.Future[Any]:
         """As asyncio does."""
@@ -64,11 +64,9 @@ class Loop:
             task.result()
 
     def _run(self, run: Callable[..., object], callback: Callable[..., object], args: tuple[object, ...]) -> None:
-        asyncio._set_running_loop(self._self)
-        try:
-            run(callback, *args)
-        finally:
-            asyncio._set_running_loop(None)
+        if asyncio._get_running_loop() is not self._self:
+            asyncio._set_running_loop(self._self)
+        run(callback, *args)
 
 
 def _call(callback: Callable[..., object], *args: object) -> object:

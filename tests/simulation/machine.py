@@ -33,7 +33,6 @@ class Machine(Host):
         me = replace(me, twofold=len(kept) > 1)
         super().__init__(world, name, me, kept)
         self.state: State | None = None  # None: there is no elector
-        self.paused = False
         self.missed: list[Callable[[], object]] = []  # while paused
         self.pair: Pair | None = None  # of the present elector
         self.watching: Watch | None = None

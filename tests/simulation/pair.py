@@ -67,11 +67,11 @@ class Part:
     async def _call(self, request: e.Get | e.Write) -> e.Got | e.Wrote:
         """Sent when the process runs; LockError."""
         loop = self._host.loop
-        running: asyncio.Future[None] = loop.create_future()
-        self._deliver(resolve, running, None)
-        await running
+        if self._host.paused:
+            running: asyncio.Future[None] = loop.create_future()
+            self._deliver(resolve, running, None)
+            await running
         answered: asyncio.Future[e.Event] = loop.create_future()
-
         if request.timeout <= 0:
             raise LockError(Kind.UNREACHABLE, "no time was left")
         self._host.send(self._kept, request, partial(self._deliver, resolve, answered))

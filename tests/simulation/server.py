@@ -71,9 +71,7 @@ class Kept:
             return e.Failed(request, Failure(Kind.CONFLICT, "the object has been modified"))
         renewal = (record.holder, request.incarnation) == (old.record.holder, old.incarnation)
         preferred = old.preferred if renewal else ""
-        new = replace(
-            old, record=record, incarnation=request.incarnation, fault="", preferred=preferred, untouched=False
-        )
+        new = Stored(old.uid, old.version, record, request.incarnation, "", old.label, preferred)
         return e.Wrote(request, old.observed() if new == old else self._commit(new))
 
     def edit(self, **fields: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import Counter, deque
 from random import Random
@@ -35,6 +36,7 @@ class World:
         self.rng = Random(seed)  # noqa: S311 - replayed from its seed
         self.now = 0.0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._soon: deque[Callable[[], None]] = deque()
         self._count = 0
         self._log: deque[tuple[float, tuple[object, ...]]] = deque(maxlen=REMEMBERED)
         self.server = Server()
@@ -66,12 +68,22 @@ class World:
         """Do something in so many seconds."""
         self.at(self.now + seconds, what)
 
+    def soon(self, what: Callable[[], None]) -> None:
+        """Do something after what happens now, before anything else does."""
+        self._soon.append(what)
+
     def run(self, until: float) -> None:
         """Let time pass."""
-        while self._agenda and self._agenda[0][0] <= until:
-            self.now, _, what = heapq.heappop(self._agenda)
+        agenda, soon = self._agenda, self._soon
+        while True:
+            while soon:
+                soon.popleft()()
+            if not agenda or agenda[0][0] > until:
+                break
+            self.now, _, what = heapq.heappop(agenda)
             what()
         self.now = until
+        asyncio._set_running_loop(None)
 
     def end(self) -> None:
         """Coroutines are ended in good order."""
