@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.server import Kept
     from tests.simulation.world import World
 
+MOST_ASKED = 33.0  # seconds for which a host leaves the API server alone when it is asked to
 WALL = 1_700_000_000 * SECOND
 REFUSALS = {"500": Kind.UNREACHABLE, "429": Kind.THROTTLED, "403": Kind.DENIED, "422": Kind.REFUSED}
 #: What may become of a request.
@@ -212,7 +213,7 @@ class Host:
         elif met.what == "answer slow":
             down = request.timeout * met.luck
         if met.what or self.road.cut or self.world.server.down:
-            self._hinder(request.timeout)
+            self.hinder(request.timeout)
         if not self.road.cut:
             self.world.after(up, partial(self._serve, self.road, kept, request, met, down, answer))
         timeout = e.Failed(request, Failure(Kind.UNREACHABLE, "timeout"))
@@ -302,11 +303,11 @@ class Host:
         self.world.after(10 + 50 * luck, partial(watch.tell, e.WatchEnded("silent")))
 
     def _stay_away(self, met: Ahead) -> float:
-        """Seconds for which the server asks to be left alone; up to a tenth more of them are waited, by any clock."""
-        seconds = 30 * met.luck
-        self._hinder(1.1 * seconds)
+        """Seconds for which the server asks to be left alone; up to a tenth more is waited."""
+        seconds = MOST_ASKED / 1.1 * met.luck
+        self.hinder(1.1 * seconds)
         return seconds
 
-    def _hinder(self, seconds: float) -> None:
+    def hinder(self, seconds: float) -> None:
         """It cannot be expected to do anything for so long, by its own clock."""
         self.world.hindered_until = max(self.world.hindered_until, self.world.now + seconds / self.rate)

@@ -12,7 +12,7 @@ from kleader.election import events as e
 from kleader.election.events import Instant, Observed
 from kleader.election.record import SECOND
 from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
-from tests.simulation.host import Host
+from tests.simulation.host import MOST_ASKED, Host
 from tests.simulation.pair import Pair
 from tests.simulation.supervisor import Supervisor
 
@@ -207,6 +207,8 @@ class Machine(Host):
     def mend(self) -> None:
         """What is missing or stopped is not for long."""
         super().mend()
+        if self.paused:
+            self.hinder(MOST_ASKED)
         self.supervisor.go_on(self.supervisor)
         self.supervisor.hasten()
         self.go_on(self.life)

@@ -167,6 +167,8 @@ class Schedule(World):
         if not self.running or self.starts[-1] > latest:
             msg = f"nobody leads {2 * self.lease + 5 + self.patience:g} s after the last trouble, by the slowest clock"
             raise BrokenPromiseError(msg)
+        if self.hindered_until + SETTLING > self.now - CALM:
+            return  # whoever was asked to stay away comes back in the calm
         for host in self.hosts:
             asked = sum(1 for when in host.asked if when > self.now - CALM)
             renewals = 0 if host.quiet else CALM * 1.06 / host.me.timing.retry_period

@@ -37,6 +37,10 @@ FOUND = {
     "over a malformed record is not over an empty holder": ("coordinated", 153),
     "a claim is given back to who is preferred": ("coordinated", 4),
     "a claim is given back when all before must have ended": ("coordinated", 52),
+    "a pair: both must have one holder": ("to lease", 29),
+    "a pair: holders that differ are held for the longest": ("to lease, client-go", 20),
+    "a pair: a change of either starts the wait anew": ("from annotation", 56),
+    "a pair: one that was there is missed": ("from annotation", 84),
 }
 
 

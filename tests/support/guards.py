@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from kleader.election import acquire, elector, for_life, look, named, release, r
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
 from kleader.election.turn import Turn
+from kleader.locks.multi import MultiLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +47,15 @@ def replaced(targets: tuple[Any, ...], name: str, value: object) -> Iterator[Non
     finally:
         for target, was in zip(targets, saved, strict=True):
             setattr(target, name, was)
+
+
+def rewritten_method(owner: type, name: str, old: str, new: str) -> AbstractContextManager[None]:
+    """A class as if the source of one method had said ``new`` where it says ``old``."""
+    method = getattr(owner, name)
+    source, made = textwrap.dedent(inspect.getsource(method)), {**method.__globals__}
+    assert source.count(old) == 1, f"{owner.__name__}.{name} does not say {old!r} just once: keep this list up to date"
+    exec("from __future__ import annotations\n" + source.replace(old, new), made)  # noqa: S102 - a mutant
+    return replaced((owner,), name, made[name])
 
 
 _PAUSE, _CLAIM = Turn.pause, Turn.claim
@@ -182,6 +194,27 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a leader keeps a lock created anew for it": lambda: rewritten(renew, "elif seen.untouched and", "elif False and"),
     "a leader keeps none but a lock created anew": lambda: rewritten(renew, "elif seen.untouched and", "elif"),
     "a naming is no sign of life": lambda: replaced((named,), "by_control_plane", lambda *_: False),
+    "a pair: both answers must show the write": lambda: rewritten_method(
+        MultiLock, "write", "if not shown or (before and seen.version == before.version):", "if False:"
+    ),
+    "a pair: both must have one holder": lambda: rewritten_method(
+        MultiLock, "_both", "agreed = len({record.holder for record in records}) == 1", "agreed = True"
+    ),
+    "a pair: holders that differ are held for the longest": lambda: rewritten_method(
+        MultiLock, "_both", "max(durations)", "durations[0]"
+    ),
+    "a pair: a change of either starts the wait anew": lambda: rewritten_method(
+        MultiLock, "_both", "tuple(part and (part.record, part.incarnation) for part in pair)", "None"
+    ),
+    "a pair: one that was there is missed": lambda: rewritten_method(
+        MultiLock, "_both", "gone = any(", "gone = False and any("
+    ),
+    "a pair: a successor misses what it has not seen": lambda: rewritten_method(
+        MultiLock, "__init__", "lease_duration if replaces else 0", "0"
+    ),
+    "a pair: what a failed write did is no news": lambda: rewritten(
+        acquire, "if s.me.twofold and isinstance(request, e.Write):", "if False:"
+    ),
     "for life: the lock is its owner's": lambda: rewritten(
         for_life, "if seen.ours or seen.dead or not", "if True or not"
     ),

@@ -274,3 +274,11 @@ def test_conflicts_without_end_do_not_spin() -> None:
         else:
             story.waits(story.state.wake_at - story.now)
         assert asked < 60 * 12
+
+
+def test_what_the_watch_of_a_pair_told_before_a_write_failed_is_read_again() -> None:
+    """It may be what this very write did to the first of both: nobody would ever see both as they are."""
+    story = Story(twofold=True).follows().waits(15)
+    story.sees(story.lock("other")).fails(Kind.CONFLICT)
+    story.asked(e.Unwatch)
+    story.asked(e.Get)

@@ -101,7 +101,8 @@ def test_holders_that_differ_are_held_for_ones_own_duration_at_least(server: Ser
 
 
 def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
-    put(server, EndpointsLock, HELD)
+    """Also of the one whose clock is behind."""
+    put(server, EndpointsLock, replace(HELD, renewed=20_000_000))
     put(server, Lease, replace(HELD, holder="l"))
     lock = multi(server)
     before = get(lock)
