@@ -226,7 +226,8 @@ class Board:
 
     @staticmethod
     def _look(track: _Track, boot: float, wall: int) -> Look:
-        return s.watched(track.seen, boot - track.unchanged_since, wall)
+        """Nothing has expired before a :meth:`tick` has said so."""
+        return s.watched(track.seen, boot - track.unchanged_since, wall)._replace(state=track.state)
 
 
 def _same(before: Seen, seen: Seen) -> bool:

@@ -1,0 +1,101 @@
+"""`kleader status` and `kleader wait` beside candidates for a lock file: they look, and take no part."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.process.conftest import KLEADER
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.process.conftest import Start
+    from tests.support.checker import Witness
+    from tests.support.processes import Processes
+
+ABSENT, NOT_YET = 1, 124
+
+
+def ask(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **env}
+    return subprocess.run(
+        [*KLEADER, *args], capture_output=True, text=True, check=False, timeout=60, env=environment
+    )  # fmt: skip
+
+
+def only(lock: Path) -> dict[str, Any]:
+    """The one lock that status shows."""
+    (found,) = json.loads(ask("status", f"--lock=file:{lock}", "-o", "json").stdout)["items"]
+    assert found["path"] == str(lock)
+    return dict(found)
+
+
+def test_a_lock_file_is_held_by_who_leads_and_free_after(candidate: Start, lock: Path, witness: Witness) -> None:
+    missing = ask("status", f"--lock=file:{lock}")
+    assert missing.returncode == ABSENT
+    assert missing.stderr == f"kleader: error: there is no file lock in {lock}\n"
+    leader = candidate(witness.command(), name="me")
+    witness.wait_start()
+    found = only(lock)
+    assert (found["state"], found["holder"], found["expiresInSeconds"]) == ("held", "me", None)
+    rows = ask("status", f"--lock=file:{lock}").stdout.splitlines()
+    assert rows[1].split()[:4] == ["the", "file", "held", "me"]
+    waiting = subprocess.Popen([*KLEADER, "wait", "--for=free", f"--lock=file:{lock}"], stdout=subprocess.PIPE)
+    assert ask("wait", "--for=leader", f"--lock=file:{lock}").returncode == 0
+    assert ask("wait", "--for=me", f"--lock=file:{lock}").returncode == 0
+    assert ask("wait", "--for=free", f"--lock=file:{lock}", "--timeout=1s").returncode == NOT_YET
+    leader.popen.terminate()
+    leader.wait()
+    said, _ = waiting.communicate(timeout=30)
+    assert (waiting.returncode, said.decode()) == (0, f"{lock} me has released it, after {said.decode().split()[-1]}\n")
+    assert only(lock)["state"] == "free"
+    witness.check()
+
+
+def test_who_looks_is_in_nobodys_way(candidate: Start, lock: Path) -> None:
+    """A candidate that tries once gets the lock, though somebody looks all the time."""
+    candidate(["true"]).wait()
+    with subprocess.Popen([*KLEADER, "status", "--watch", f"--lock=file:{lock}"], stdout=subprocess.PIPE) as looking:
+        assert looking.stdout
+        assert b"free" in looking.stdout.readline()
+        for _ in range(10):
+            assert candidate(["true"], "--no-wait").wait() == 0
+        looking.kill()
+
+
+def test_all_lock_files_of_the_default_place_are_shown_by_namespace(processes: Processes, tmp_path: Path) -> None:
+    place = tmp_path / "kleader"
+    place.mkdir()
+    for name in ("default.a.lock", "default.b.lock", "jobs.c.lock", "other"):
+        (place / name).touch()
+    script = (
+        "import os, sys; os.geteuid = lambda: 1; from kleader.cli.main import main; sys.argv[0] = 'kleader'; main()"
+    )
+
+    def names(*args: str) -> list[str]:
+        argv = [KLEADER[0], "-c", script, "status", "--lock=file", "-o", "name", *args]
+        process = processes.start(argv, env={"XDG_RUNTIME_DIR": str(tmp_path)})
+        assert process.wait() == 0, process.err
+        return [line.rpartition("/")[2] for line in process.out.split()]
+
+    assert names() == ["default.a.lock", "default.b.lock"]
+    assert names("-n", "jobs") == ["jobs.c.lock"]
+    assert names("-A") == ["default.a.lock", "default.b.lock", "jobs.c.lock"]
+    assert names("b") == ["default.b.lock"]
+
+
+def test_a_file_that_no_kleader_wrote_but_somebody_locked_is_held(lock: Path) -> None:
+    lock.write_text("rubbish")
+    with subprocess.Popen(["flock", str(lock), "sleep", "60"]) as other:
+        wait_until(lambda: only(lock)["state"] == "held", "the lock is seen")
+        assert only(lock)["holder"] == "a process that has not said its name"
+        other.kill()
+        other.wait()
+        end = time.monotonic() + 30
+        subprocess.run(["fuser", "-k", str(lock)], check=False, capture_output=True)
+        wait_until(lambda: only(lock)["state"] == "free" or time.monotonic() > end, "the lock is free")
