@@ -278,6 +278,7 @@ class Supervisor:
             return
         self._elector.tell(m.Started(term.number, main.pid, main.start))
         main.let_through()
+        self._log.debug(f"forked the command: pid {main.pid}", pid=main.pid)
 
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
         """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""

@@ -146,7 +146,7 @@ def test_a_command_that_was_stopped_at_the_start_gate_is_not_executed_late(
     for attempt in range(20):
         fleet.name = f"x{attempt}"
         fleet.path = lease_path(fleet.namespace, fleet.name)
-        started = fleet.start(f"a{attempt}", prefix=prefix, timings=LONG_GRACE)
+        started = fleet.start(f"a{attempt}", "-v", prefix=prefix, timings=LONG_GRACE)
         supervisor = wait_for_supervisor(started.pid) if as_init else started.pid
         child = stop_at_the_gate(supervisor)
         if child:
@@ -154,7 +154,7 @@ def test_a_command_that_was_stopped_at_the_start_gate_is_not_executed_late(
         kill_whole(started)
     else:
         pytest.fail("the gate was never met")
-    started.wait_err("started the command: pid")
+    started.wait_err("forked the command: pid")
     already, renewed = len(fleet.witness.terms()), now()
     everybody = psutil.Process(supervisor)
     everybody.suspend()
