@@ -57,7 +57,7 @@ ifneq ($(PAGES),)
 	fi
 endif
 
-install: check-python ## into PREFIX/lib/kleader, PREFIX/bin, PREFIX/share/man; PREFIX=/usr/local, DESTDIR=
+install: check-python ## into PREFIX/lib/kleader, PREFIX/bin, PREFIX/share (man, completion); PREFIX=/usr/local, DESTDIR=
 	@case '$(DESTDIR)$(PREFIX)' in /*) ;; *) >&2 echo 'error: PREFIX must be an absolute path: $(PREFIX)'; exit 1 ;; esac
 	+@umask 022 && $(ALONE) put-in-place
 
@@ -117,6 +117,9 @@ put-in-place:
 	@$(NEW)/bin/python $(FETCH) --no-compile -r .requirements/run.txt || $(FAILED)
 	@$(NEW)/bin/python $(PIP) wheel --no-index --no-deps --no-build-isolation --wheel-dir $(NEW)/wheel .
 	@$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
+	@for shell in bash zsh fish; do \
+		PYTHONDONTWRITEBYTECODE=1 $(NEW)/bin/kleader completion $$shell > $(NEW)/completion.$$shell || exit 1; \
+	done
 	@$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
 	@rm -rf $(NEW)/wheel $(NEW)/bin/[Aa]ctivate*
 	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(PLACE)|g'
@@ -131,3 +134,7 @@ put-in-place:
 		section=$(ROOT)/share/man/man$${page##*.}; \
 		install -d $$section && install -m 644 $$page $$section || exit 1; \
 	done
+	@cd $(ROOT)/share && install -d bash-completion/completions zsh/site-functions fish/vendor_completions.d && \
+		install -m 644 $(ROOT)/lib/kleader/completion.bash bash-completion/completions/kleader && \
+		install -m 644 $(ROOT)/lib/kleader/completion.zsh zsh/site-functions/_kleader && \
+		install -m 644 $(ROOT)/lib/kleader/completion.fish fish/vendor_completions.d/kleader.fish

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _trials: Counter[str] = Counter()
 _skipped: list[str] = []
+untried: list[str] = []  # what a module leaves out, outside of CI, since it is not installed; the summary says so
 
 
 class Trials:
@@ -82,6 +83,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if _skipped and not config.getoption("allow_skips"):
         terminalreporter.write_line(f"{len(_skipped)} skipped: a skipped test fails the run (--allow-skips)", red=True)
+    for what in untried:
+        terminalreporter.write_line(f"not tried: {what}", yellow=True)
     if _trials:
         counts = ", ".join(f"{number} {what}" for what, number in sorted(_trials.items()))
         terminalreporter.write_line(f"trials: {counts}")

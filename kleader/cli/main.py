@@ -13,6 +13,7 @@ import click
 
 from kleader import __version__
 from kleader.cli.check import check
+from kleader.cli.completion import completion
 from kleader.cli.manifest import manifest
 from kleader.cli.run import run
 from kleader.cli.say import FAILED, fail
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (run, status, wait, check, manifest):
+for command in (run, status, wait, check, manifest, completion):
     cli.add_command(command)
 
 

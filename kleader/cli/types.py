@@ -34,18 +34,18 @@ class Duration(click.ParamType[Any]):
     name = "duration"
 
     def __init__(self, words: Iterable[str] = ()) -> None:
-        self._words = tuple(words)
+        self.words = tuple(words)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         """Seconds, or one of the words."""
-        if not isinstance(value, str) or value in self._words:
+        if not isinstance(value, str) or value in self.words:
             return value
         if len(value) > _LONGEST_LABEL:
             return self.fail(f"{_short(value)} is not a duration", param, ctx)
         try:
             return duration.parse(value)
         except ValueError as error:
-            words = "".join(f", or {word}" for word in self._words)
+            words = "".join(f", or {word}" for word in self.words)
             return self.fail(f"{error}{words}", param, ctx)
 
 

@@ -56,6 +56,20 @@ def _read(path: str, name: str | None) -> dict[str, Any] | None:
     }
 
 
+def names(paths: str, kind: str) -> list[str]:
+    """Of the contexts, clusters or users of kubeconfigs, as KUBECONFIG names them; none of what cannot be read."""
+    import yaml  # noqa: PLC0415 - likewise
+
+    found: dict[str, None] = {}
+    for path in paths.split(os.pathsep):
+        try:
+            with open(os.path.expanduser(path), encoding="utf-8") as file:
+                found |= dict.fromkeys(str(each["name"]) for each in yaml.safe_load(file)[kind])
+        except Exception:  # noqa: BLE001, S112 - another command finds out what is wrong, and says it
+            continue
+    return list(found)
+
+
 def _named(whole: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
     """The only entry of its kind and name. ValueError or KeyError: there is none, or another."""
     (found,) = [each[kind] for each in whole[f"{kind}s"] if each["name"] == name]
