@@ -22,7 +22,7 @@ from kleader.locks.base import Lock, LockError, SetUpError, WatchError
 from kleader.locks.within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from kleader.election.events import Observed
     from kleader.elector.recorder import Recorder
@@ -349,13 +349,14 @@ class Loop:
         """A fact that finds no room is lost: the supervisor is stopped then, and the deadlines see to it."""
         self._channel.send(message)
 
-    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(self._safely(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # of one that was cancelled before it began
         return task
 
-    async def _safely(self, work: Awaitable[None]) -> None:
+    async def _safely(self, work: Coroutine[Any, Any, None]) -> None:
         """A bug here must end this process, which is replaced, rather than leave it half alive."""
         try:
             await work

@@ -178,7 +178,9 @@ def test_without_the_permission_there_is_one_warning_and_nothing_else_changes(
         process.signal(signal.SIGTERM)
         assert process.wait() == TERM
         lines = [line.partition(" kleader ")[2].replace(f"/{name} ", "/x ") for line in process.err.splitlines()]
-        said[name] = sorted(re.sub(r"\d+|(?<=lost the lock: ).*", "N", line) for line in lines)  # of two processes
+        said[name] = sorted(
+            re.sub(r"(?<= after )\S+|\d+|(?<=lost the lock: ).*", "N", line) for line in lines
+        )  # of two processes
         entry = place.entry()
         assert entry
         assert (entry.holder, entry.duration, entry.transitions) == ("", 1, 4)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import subprocess
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kleader import platform
@@ -48,6 +50,25 @@ def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock() -> No
         asyncio.run(elect())
         assert supervisor.returncode == -9
     told.close()
+    ours.close()
+
+
+def test_what_is_ended_before_it_has_begun_leaves_no_word() -> None:
+    """A watch that is wanted, and not wanted any more, in one turn: Python would warn of it on standard error."""
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    async def elect() -> None:
+        task = Loop(plan, Channel(ours), Log(verbosity=-1), (1, 1), _never)._spawn(asyncio.sleep(0))
+        task.cancel()
+        await asyncio.wait({task})
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        asyncio.run(elect())
+        gc.collect()
+    assert not said
+    theirs.close()
     ours.close()
 
 
