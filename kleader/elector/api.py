@@ -55,6 +55,9 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         await credentials.refresh()
         namespace = plan.namespace or credentials.namespace
         api = Api(credentials)
+        candidate = await find_candidate(plan, api, namespace, log) if plan.coordinated else None
+        if candidate and assign.leading:
+            candidate.keep()  # whatever becomes of it, whose the lock is must be seen at once
         lock = make(
             plan.lock,
             api,
@@ -65,7 +68,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             warn=log.warning,
             force=plan.force,
             replaces=assign.leading or assign.replaces,
-            candidate=await find_candidate(plan, api, namespace, log) if plan.coordinated else None,
+            candidate=candidate,
             home=_home(plan, namespace, assign, claim, channel) if claim else None,
         )
         return lock, Recorder(credentials, log, plan.identity, plan.name)

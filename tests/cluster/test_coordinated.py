@@ -14,7 +14,7 @@ import pytest
 
 from kleader.election.record import micro_time, parse_time
 from kleader.locks.permissions import needed, rules
-from tests.cluster.fleet import LOST, Fleet, History, elector, kill_whole, now
+from tests.cluster.fleet import DEFAULTS, LOST, Fleet, History, elector, kill_whole, now
 from tests.support import faults
 from tests.support.api import path
 from tests.support.checker import Witness
@@ -185,6 +185,27 @@ def test_a_crashed_candidate_that_is_still_registered_delays_a_handover_by_ten_s
     assert gap < 10e9, coordinated.witness.story()
     coordinated.witness.check(terms=2)
     trials.count(1, "handovers past a crashed candidate")
+
+
+# --- an elector that replaces another
+
+
+def test_a_leaders_new_elector_waits_for_no_leasecandidate_before_it_sees_whose_the_lock_is(
+    coordinated: Coordinated, own_plane: ControlPlane
+) -> None:
+    """Another has the lock: the command, which does not mind being asked, is killed without grace."""
+    with HttpProxy(own_plane) as proxy:
+        leader = coordinated.start("leader", server=proxy.url, timings=DEFAULTS, does=("--ignore-term",))
+        coordinated.leads(1, "leader")
+        proxy.on(faults.silence(), path="/leasecandidates", times=None)
+        leader.signal(signal.SIGSTOP)
+        os.kill(elector(leader), signal.SIGKILL)
+        coordinated.fleet.edit(holderIdentity="other")
+        leader.signal(signal.SIGCONT)
+        assert leader.wait() == LOST
+    assert "lost the lock: the lock is held by other" in leader.err
+    assert "stopping the command" not in leader.err
+    coordinated.witness.check(terms=1)
 
 
 # --- a control plane that is wrong
