@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Trials
 
-SCHEDULES = int(os.environ.get("KLEADER_SIMULATION_SCHEDULES", "100"))
+SCHEDULES = int(os.environ.get("KLEADER_SIMULATION_SCHEDULES", "80"))
 SEED = int(os.environ.get("KLEADER_SIMULATION_SEED", secrets.randbits(40)))
 
 
