@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kleader.cli import words
-
 OK, WARN, FAIL = "ok", "warn", "fail"
 
 
@@ -29,4 +27,6 @@ Tell = Callable[[Finding], None]
 
 def printable(said: str) -> str:
     """In one line."""
+    from kleader.cli import words
+
     return words.printable(" ".join(said.split()))

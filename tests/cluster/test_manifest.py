@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cluster.contract import OBJECTS, Place
-from tests.support.api import Api, Object, path_of
+from tests.support.api import Api, Object, lease_path, path_of
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -47,6 +49,14 @@ ODD = [
     "'",
     "=",
 ]
+
+
+def account_token(plane: Plane, namespace: str, name: str = "x") -> str:
+    """A token as the kubelet would put it into a Pod."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    token: str = plane.api.call("POST", path, request)["status"]["token"]
+    return token
 
 
 def manifest(*args: str) -> str:
@@ -104,9 +114,7 @@ def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_noth
     account = f"system:serviceaccount:{namespace}:x"
     role = next(each for each in objects if each["kind"] == "Role")
     own_plane.wait_allowed(namespace, role["rules"][-1], user=account)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = own_plane.api.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/x/token", request)
-    config = own_plane.kubeconfig(token=answer["status"]["token"])
+    config = own_plane.kubeconfig(token=account_token(own_plane, namespace))
     deployment = next(each for each in objects if each["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     argv = [*KLEADER, *container["command"][1:], *container["args"]]
@@ -134,3 +142,27 @@ def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_noth
     codes = {request.get("responseStatus", {}).get("code") for request in asked()}
     assert 403 not in codes
     assert "cannot" not in candidate.err
+
+
+def test_the_flow_schema_takes_the_locks_requests_of_that_service_account_and_no_others(
+    own_plane: ControlPlane, namespace: str, made: list[Object]
+) -> None:
+    """As the API server says beside each answer (X-Kubernetes-PF-FlowSchema-UID)."""
+    for each in yaml.safe_load_all(manifest("-n", namespace, "--name=x", "--flow-schema", "--", "./worker")):
+        answer = own_plane.api.create(each)
+        if each["kind"] == "FlowSchema":
+            made.append(answer)
+    token = account_token(own_plane, namespace)
+    trust = ssl.create_default_context(cafile=str(own_plane.ca_file))
+
+    def taken(path: str, token: str) -> bool:
+        connection = http.client.HTTPSConnection(own_plane.api.host, own_plane.api.port, context=trust)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        found = connection.getresponse().headers["X-Kubernetes-PF-FlowSchema-UID"]
+        connection.close()
+        return bool(found == made[0]["metadata"]["uid"])
+
+    lock = lease_path(namespace, "x")
+    wait_until(lambda: taken(lock, token), "the FlowSchema to be in force")
+    assert not taken(f"/api/v1/namespaces/{namespace}/configmaps/x", token)
+    assert not taken(lock, own_plane.token(own_plane.new_user()))
