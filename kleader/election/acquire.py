@@ -57,20 +57,20 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     elif s.seen is None or not s.seen.same_record(seen):
         if named.anew(turn, seen):
             named.to_lead(turn, seen, told=told)
-        _changed(turn, s.seen, seen)
+        _changed(turn, s.seen, seen, told=told)
     else:
         s.seen = seen  # another version of the same record, by a label: the wait goes on
     s.known, s.spent = True, False
 
 
-def _changed(turn: Turn, before: Observed | None, seen: Observed) -> None:
+def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
     s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before))
     if s.mine(seen):
         return
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
-    named.mind_holder(turn, before, seen)
+    named.mind_holder(turn, before, seen, told=told)
     s.stumbles = 0 if holder else s.stumbles
     if holder and not named.named(turn, seen):
         s.losses += s.known and holder not in {s.leader, UNKNOWN}

@@ -55,10 +55,16 @@ def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
         turn.do(e.Report(f"named to lead; who led before may still run: waiting {text(round(s.ready_at - now, 1))}"))
 
 
-def mind_holder(turn: Turn, before: Observed | None, seen: Observed) -> None:
-    """Remember until when somebody who was seen to hold the lock may run. One who has been named may not yet."""
+def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
+    """Remember until when somebody who was seen to hold the lock may run.
+
+    One who has been named may not yet: it has to write first, client-go's candidates too. ``told`` as in `to_lead`.
+    """
     s, record = turn.s, seen.record
     if named(turn, seen) or (before is not None and before.record == record):
+        return
+    changed_hands = told and before is not None and before.record.holder != record.holder
+    if changed_hands and record.holder and record.acquired is None and not seen.fault:
         return
     if record.holder or seen.fault:
         s.held_until = max(s.held_until, turn.now.boot + longest(turn, seen))

@@ -1,7 +1,9 @@
 """One's LeaseCandidate (KEP-4355): how the control plane knows of a candidate, kept as client-go's leasecandidate does.
 
-It is created, renewed every 5 minutes, and at once where the control plane asks for a sign of life (pingTime). What it
-says decides nothing about the lock: a candidate that is unknown, or known too long, only delays a handover.
+It is created, renewed every 5 minutes, and at once where the control plane asks for a sign of life (pingTime); unlike
+there once more if nobody leads by the time that the control plane gives up those who do not answer, or do not lead
+though they were named. What it says decides nothing about the lock: a candidate that is unknown, or known too long,
+only delays a handover.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import random
 import time
 import urllib.parse
 from contextlib import aclosing, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kleader.election.duration import text
@@ -29,7 +32,9 @@ RESOURCE = "leasecandidates"
 STRATEGY = "OldestEmulationVersion"
 RENEWAL = 300.0  # seconds; client-go's requeueInterval
 _VERSIONS = ("v1beta1", "v1alpha2")
-_PAUSE = 2.0  # seconds; after a ping the control plane waits 5 s for a sign of life
+PATIENCE = 5.0  # seconds; the control plane's, after a ping, and for how long it believes a sign of life
+_SLACK = 0.3  # seconds; within which it has acted on what it was woken by
+_PAUSE = 2.0  # seconds; less than that patience
 
 
 async def served(api: Api, timeout: float) -> str:
@@ -84,6 +89,8 @@ class LeaseCandidate:
         self._found: dict[str, Any] | None = None  # as last seen
         self._doubtful = False  # it has to be read anew
         self._renewed_at = -RENEWAL
+        self._again_at = inf  # when another sign of life is due, if nothing else is seen before
+        self._agains = 0  # how many of them
         self._stirred = asyncio.Event()
         self._writing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -130,6 +137,16 @@ class LeaseCandidate:
             if error.failure.kind is not Kind.MISSING:
                 raise
 
+    def again_in(self, seconds: float) -> None:
+        """Have another sign of life given then, and one after that; inf: none.
+
+        The first wakes the control plane, which then asks who is alive; the second, when it has waited for all.
+        """
+        self._again_at = asyncio.get_running_loop().time() + seconds
+        self._agains = 2 if seconds < inf else 0
+        if self._agains:
+            self._stirred.set()
+
     # --- written
 
     async def _renew(self, timeout: float) -> None:
@@ -165,8 +182,11 @@ class LeaseCandidate:
             "renewTime": micro_time(max(time.time_ns() // 1000, _instant(found, "pingTime"))),
         }
         began, self._tried = asyncio.get_running_loop().time(), True
+        asked = _pinged(base)
         self._found = await self._api.call("PUT", self._target, {**base, "spec": {**found, **spec}}, timeout)
-        self._renewed_at = began
+        # Once others have not answered in time, the control plane needs an answer that is new, and to be woken.
+        self._agains = 1 if asked else max(0, self._agains - 1)
+        self._renewed_at, self._again_at = began, began + PATIENCE + _SLACK if self._agains else inf
         self._mind_skew()
 
     async def _read(self, timeout: float) -> None:
@@ -186,14 +206,18 @@ class LeaseCandidate:
                 if self._doubtful:
                     self._doubtful = False
                     await self._read(self._timeout)
-                if self._found is None or _pinged(self._found) or clock() >= self._renewed_at + RENEWAL:
+                if self._found is None or _pinged(self._found) or clock() >= self._due:
                     await self._renew(self._timeout)
-                await _wait(self._stirred, self._renewed_at + RENEWAL - clock())
+                await _wait(self._stirred, self._due - clock())
             except LockError as error:
                 self._doubtful = True
                 if error.failure.kind is not Kind.CONFLICT:
                     self._say(str(error))
                 await asyncio.sleep(max(_PAUSE, error.failure.retry_after) * (1 + random.random() / 10))  # noqa: S311
+
+    @property
+    def _due(self) -> float:
+        return min(self._renewed_at + RENEWAL, self._again_at)
 
     async def _look_on(self) -> None:
         """A watch that is refused, or does not last, makes it polled; that is told once, until one has lasted."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kleader.election.events import Kind
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
         def keep(self) -> None:
             """See to it, whenever that succeeds."""
+
+        def again_in(self, seconds: float) -> None:
+            """Give another sign of life then; inf: no more than usual."""
 
         async def leave(self, timeout: float) -> None:
             """Be known no more."""
@@ -65,6 +69,8 @@ class Coordinated(Lease):
     def observed(self, found: dict[str, Any]) -> Observed:
         """With what the control plane says; each candidate, client-go's too, writes the transitions."""
         seen = super().observed(found)
+        if seen.record.holder:  # one who was named and never writes is dead
+            self.candidate.again_in(seen.record.duration if seen.record.acquired is None else inf)
         spec = found.get("spec")
         if not isinstance(spec, dict):
             return seen

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -105,6 +107,24 @@ class Known:
         self.plane.api.merge(self.path, {"spec": {"pingTime": micro_time(at)}})
         self.plane.api.wait(self.path, lambda seen: seen and _time(seen, "renewTime") >= at, "a sign of life")
 
+    def again_in(self, seconds: float) -> None:
+        async def tell() -> None:
+            self.candidate.again_in(seconds)
+
+        self.client.run(tell())
+
+    def signs_of_life(self, within: float) -> int:
+        """How many there are in so many seconds from now."""
+        seen = [self.spec()["renewTime"]]
+        with contextlib.suppress(AssertionError):
+            while True:
+                found = self.plane.api.wait(
+                    self.path, lambda state: state and state["spec"]["renewTime"] != seen[-1], "more", timeout=within
+                )
+                assert found
+                seen.append(found["spec"]["renewTime"])
+        return len(seen) - 1
+
 
 def _time(candidate: Object, field: str) -> int:
     return parse_time(candidate["spec"][field])
@@ -167,6 +187,30 @@ def test_it_is_renewed_in_time(known: Known, monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3):
         before = known.spec()["renewTime"]
         known.plane.api.wait(known.path, lambda seen: seen and seen["spec"]["renewTime"] > before, "a renewal")  # noqa: B023
+    known.leaves()
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["nobody is named", "somebody leads"])
+def test_where_nobody_leads_after_a_ping_there_is_one_more_sign_of_life(
+    known: Known, monkeypatch: pytest.MonkeyPatch, *, named: bool
+) -> None:
+    """By then the control plane has given up those who do not answer, and believes the first answer no longer."""
+    monkeypatch.setattr(candidates, "PATIENCE", 0.1)
+    known.registers()
+    known.pinged(now())
+    if named:
+        known.again_in(inf)
+    assert known.signs_of_life(within=1.5) == (0 if named else 1)
+    known.leaves()
+
+
+def test_where_who_was_named_does_not_lead_there_are_two_more_signs_of_life(
+    known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "PATIENCE", 0.1)
+    known.registers()
+    known.again_in(0.2)
+    assert known.signs_of_life(within=1.5) == 2
     known.leaves()
 
 

@@ -263,6 +263,7 @@ def control_plane_moves(world: Schedule, trouble: Trouble) -> None:
     """The controller goes to another API server."""
     assert isinstance(world, NamedSchedule)
     world.control_plane.busy_until = world.now + 20 * trouble.luck
+    world.hindered_until = max(world.hindered_until, world.control_plane.busy_until)
 
 
 WHIMS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -20,7 +21,27 @@ RECORD = Record("me", 15, 7, 8, 1)
 
 @pytest.fixture
 def lock() -> Coordinated:
-    return Coordinated(cast("Api", None), "default", "x", {})
+    made = Coordinated(cast("Api", None), "default", "x", {})
+    made.candidate = Watched()
+    return made
+
+
+class Watched:
+    """A candidate that remembers when it was to give another sign of life."""
+
+    identity = "me"
+
+    def __init__(self) -> None:
+        self.told: list[float] = []
+
+    async def register(self, timeout: float) -> None: ...
+
+    def keep(self) -> None: ...
+
+    def again_in(self, seconds: float) -> None:
+        self.told.append(seconds)
+
+    async def leave(self, timeout: float) -> None: ...
 
 
 def lease(spec: object, incarnation: str = "") -> dict[str, Any]:
@@ -53,6 +74,16 @@ def test_only_what_nobody_but_the_control_plane_has_written_is_untouched(
     lock: Coordinated, found: dict[str, Any], *, untouched: bool
 ) -> None:
     assert lock.observed(found).untouched is untouched
+
+
+def test_the_candidate_is_told_for_how_long_who_was_named_has_time(lock: Coordinated) -> None:
+    """The end of it wakes the control plane; not where who was named has written."""
+    assert isinstance(lock.candidate, Watched)
+    lock.observed(lease(WRITTEN | {"holderIdentity": ""}))
+    assert lock.candidate.told == []
+    lock.observed(lease(NAMED))
+    lock.observed(lease(WRITTEN))
+    assert lock.candidate.told == [5, inf]
 
 
 def test_a_write_keeps_the_strategy_and_who_is_preferred(lock: Coordinated) -> None:

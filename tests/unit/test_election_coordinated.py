@@ -135,6 +135,54 @@ def test_one_who_was_named_and_never_wrote_hides_nobody() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
+def test_one_whose_naming_was_told_and_who_never_wrote_is_not_waited_for() -> None:
+    """A candidate that crashed is named now and then: it would have had to write before it led."""
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(1)
+    story.sees(story.lock("")).sees(story.naming("crashed")).waits(10)
+    story.sees(story.naming())
+    story.writes().asked(e.Lead)
+
+
+def test_one_whose_naming_was_told_hides_nobody_who_led_before() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(1)
+    story.sees(story.naming("crashed")).waits(10)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(3.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["client-go", "kleader"])
+def test_one_who_was_named_and_wrote_is_waited_for(*, ours: bool) -> None:
+    """client-go leaves the acquireTime out, as the control plane does."""
+    story = Coordinated()
+    story.follows(story.lock("")).sees(story.naming("second")).waits(1)
+    story.sees(story.lock("second") if ours else story.naming("second")).waits(6)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(8.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_one_who_took_the_lock_unnamed_is_waited_for() -> None:
+    """A candidate of plain election."""
+    story = Coordinated()
+    story.follows(story.lock("")).sees(story.lock("plain")).waits(7)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(7.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_one_who_was_named_and_may_have_written_unseen_is_waited_for() -> None:
+    """What was read leaves out what was there between."""
+    story = Coordinated()
+    story.follows(story.lock("")).tell(e.WatchEnded()).waits(10)
+    story.reads(story.naming("second")).waits(6)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(8.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
 def test_an_empty_holder_ends_the_wait_for_all_before_it() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).sees(story.lock("")).sees(story.naming())
