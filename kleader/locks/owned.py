@@ -95,7 +95,7 @@ class OwnedLock(ObjectLock):
         self._me: Owner | None = None
         self._terms = {home.incarnation} - {""}  # our own
         self._held = home.leading  # it was ours when last seen
-        # whose it was when last seen, unless that is dead or has given it up
+        # whose it was when last seen, unless that has given it up
         self._last = Owner(*json.loads(home.memory)) if home.memory else None
 
     # --- reading
@@ -164,6 +164,7 @@ class OwnedLock(ObjectLock):
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         sight: Sight = base.base if base else Sight(None)
+        owner = sight.owner
         if not record.holder:
             return await self._give_up(sight, timeout)
         if self._me is None or not self._alone(self._me):
@@ -173,8 +174,10 @@ class OwnedLock(ObjectLock):
             body = self._body(sight.found, record, incarnation)
             found = await self._api.call("PUT", self._target, body, timeout)
         else:
+            if owner and not gone(await self._pod(owner.name, timeout), owner.uid):  # a watch only wakes
+                raise LockError(Kind.CONFLICT, f"the Pod {owner.name} lives")
             if sight.found:
-                await self._remove(sight.found, timeout)
+                await self._remove(sight.found, end - clock())
             body = self._body(self._blank(), record, incarnation)
             found = await self._api.call("POST", self._collection, body, end - clock())
         pod = await self._pod(self._me.name, end - clock())  # the garbage collector deletes what a dead Pod creates
@@ -240,12 +243,12 @@ class OwnedLock(ObjectLock):
         mine = ours and incarnation in self._terms
         lost, self._held = self._held and not mine, mine
         if owner and not fault:
-            self._remember(None if ours or dead else owner)
+            self._remember(None if ours else owner)
         elif found and _given_up(found):
             self._remember(None)
         if not fault and not mine and not lost:
             fault, sight = self._hindrance(sight, ours=ours, dead=dead)
-        if found is None and (owner is None or dead) and not fault:
+        if found is None and owner is None and not fault:
             return None
         holder = owner.name if owner else ""
         beside = owner.uid if owner else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -349,6 +350,21 @@ def test_what_has_changed_since_it_was_seen_is_not_deleted(pods: Pods, proxy: Ht
     assert after["metadata"]["uid"] == seen.base.found["metadata"]["uid"] or change == "another object"
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["the lock is there", "the lock is gone"])
+def test_a_watch_alone_proves_nobody_dead(pods: Pods, there: bool) -> None:  # noqa: FBT001
+    """It only wakes: the owner's Pod is read before anything is written."""
+    before: Object | None = pods.plant(pods.pod("b"))
+    pods.pod("a")
+    lock = pods.candidate("a")
+    seen = lock.get()
+    if not there:
+        pods.plane.api.delete(pods.path)
+        before = None
+    told = replace(seen, dead=True, base=seen.base._replace(pod=None, found=seen.base.found if there else None))
+    assert refused(lock.write, told, ME).kind is Kind.CONFLICT
+    assert pods.found() == before
+
+
 def test_what_somebody_else_has_deleted_already_is_created(pods: Pods, proxy: HttpProxy) -> None:
     pods.plant(pods.pod("b"))
     pods.remove("b")
@@ -369,7 +385,7 @@ def test_what_waits_for_its_finalizers_is_held(pods: Pods) -> None:
     assert refused(lock.write, lock.get(), ME).kind is Kind.CONFLICT
     assert "waits for its finalizers" in lock.get().fault
     pods.plane.api.merge(pods.path, {"metadata": {"finalizers": None}})
-    assert refused(lock.get).kind is Kind.MISSING
+    assert shown(lock.get()) == ("b", False, True, "")
 
 
 # --- answers that are lost
@@ -392,7 +408,8 @@ def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
     proxy.on(faults.lose(then), method=method, path=PATH)
     assert refused(lock.write, seen, ME, "t").kind is Kind.UNREACHABLE
     if method == "DELETE":
-        assert refused(lock.get).kind is Kind.MISSING
+        assert shown(lock.get()) == ("b", False, True, "")
+        assert pods.found() is None
     else:
         now = lock.get()
         assert (*shown(now), now.incarnation) == ("a", True, False, "", "t")
@@ -413,9 +430,11 @@ def test_a_lock_that_vanished_is_its_owners_until_that_is_dead(pods: Pods) -> No
     assert lock.warnings == ["the lock is gone, but not the Pod b, which had it: waiting for its end"]
     assert refused(pods.candidate("c").get).kind is Kind.MISSING
     pods.remove("b")
-    assert refused(lock.get).kind is Kind.MISSING
+    assert shown(lock.get()) == ("b", False, True, "")
     pods.pod("b")
-    assert refused(lock.get).kind is Kind.MISSING
+    seen = lock.get()
+    assert shown(seen) == ("b", False, True, "")
+    assert shown(lock.write(seen, ME)) == ("a", True, False, "")
 
 
 def test_what_nobody_understood_in_between_does_not_make_it_free(pods: Pods) -> None:
@@ -454,12 +473,12 @@ def test_a_watch_tells_of_the_owners_end_whether_the_lock_goes_first_or_last(pod
                 pods.plane.api.delete(pods.path)
                 assert shown(watch.next()) == ("b", False, False, "")
                 pods.remove("b")
-                assert later(watch) is None
+                assert shown(later(watch)) == ("b", False, True, "")
             else:
                 pods.remove("b")
                 assert shown(later(watch)) == ("b", False, True, "")
                 pods.plane.api.delete(pods.path)
-                assert watch.next() is None
+                assert shown(watch.next()) == ("b", False, True, "")
 
 
 def test_a_watch_tells_of_an_eviction(pods: Pods) -> None:
