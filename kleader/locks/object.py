@@ -88,9 +88,12 @@ class ObjectLock:
     async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
         """Each later state of the object."""
         version = after.version if after else ""
-        async with aclosing(self._changes(self._collection, self._name, version, timeout)) as states:
-            async for found in states:
-                yield None if found is None else self.observed(found)
+        try:
+            async with aclosing(self._changes(self._collection, self._name, version, timeout)) as states:
+                async for found in states:
+                    yield None if found is None else self.observed(found)
+        except LockError as error:
+            raise WatchError(str(error)) from None
 
     async def _changes(
         self, collection: str, name: str, version: str, timeout: float
@@ -100,13 +103,10 @@ class ObjectLock:
         if version:
             query["resourceVersion"] = version
         target = f"{collection}?{urllib.parse.urlencode(query)}"
-        try:
-            async with aclosing(self._api.watch(target, timeout)) as events:
-                async for kind, found in events:
-                    if kind != "BOOKMARK":
-                        yield None if kind == "DELETED" else found
-        except LockError as error:
-            raise WatchError(str(error)) from None
+        async with aclosing(self._api.watch(target, timeout)) as events:
+            async for kind, found in events:
+                if kind != "BOOKMARK":
+                    yield None if kind == "DELETED" else found
 
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """One, to this object."""

@@ -133,13 +133,18 @@ class OwnedLock(ObjectLock):
         watches = [self._changes(self._collection, self._name, _version(now.found), timeout)]
         if now.owner and now.pod:
             watches.append(self._changes(self._pods, now.owner.name, _version(now.pod), timeout))
-        async with aclosing(merged(watches)) as changes:
-            async for which, found in changes:
-                now = self._changed(now, which, found)
-                if self._held or not now.blind:
-                    yield self._judged(now)
-                if now.blind:
-                    raise WatchError("it has another owner", moved=True)
+        try:
+            async with aclosing(merged(watches)) as changes:
+                async for which, found in changes:
+                    if which and now.owner is None:
+                        continue  # its Pod's still, but nobody can tell that by now
+                    now = self._changed(now, which, found)
+                    if self._held or not now.blind:
+                        yield self._judged(now)
+                    if now.blind:
+                        raise WatchError("it has another owner", moved=True)
+        except LockError as error:
+            raise WatchError(str(error)) from None
 
     def _changed(self, before: Sight, which: int, found: dict[str, Any] | None) -> Sight:
         """What is seen after the ConfigMap (0) or its owner's Pod (1) has changed."""

@@ -510,6 +510,20 @@ def test_another_owner_ends_a_watch_and_is_read_first_but_who_leads_is_told(pods
     assert shown(lock.get()) == ("c", False, False, "")
 
 
+def test_news_of_a_pod_whose_lock_nobody_understands_any_more_is_none_of_the_lock(pods: Pods) -> None:
+    pods.plant(pods.pod("b"))
+    pods.pod("a")
+    lock = pods.candidate("a")
+    with lock.watch(lock.get()) as watch:
+        pods.plane.api.merge(pods.path, {"metadata": {"ownerReferences": None}})
+        assert "has no owner" in shown(watch.next())[3]
+        pods.remove("b")
+        pods.plane.api.merge(pods.path, {"metadata": {"labels": {"somebody": "s"}}})
+        assert "has no owner" in shown(watch.next())[3]
+        pods.plane.api.merge(pods.path, {"metadata": {"ownerReferences": [owned_by(pods.pod("c"))]}})
+        assert moved(watch)
+
+
 def test_a_watch_from_nothing_is_moved_by_the_first_owner(pods: Pods) -> None:
     pods.pod("a")
     lock = pods.candidate("a")
