@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Handle:
+    """What call_later can be taken back by."""
+
+    cancelled = False
+
+    def cancel(self) -> None:
+        """It will not happen."""
+        self.cancelled = True
+
+
 class Loop:
     """Tasks of one host. What one of them raises is raised by the world, unless it was ended."""
 
@@ -30,6 +40,12 @@ class Loop:
     def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> None:
         """After what happens now."""
         self._host.world.soon(partial(self._run, context.run if context else _call, callback, args))
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> Handle:
+        """In so many seconds of the host's clock."""
+        handle = Handle()
+        self._host.after(delay, lambda: None if handle.cancelled else self._run(_call, callback, args))
+        return handle
 
     def create_future(self) -> asyncio.Future[Any]:
         """As asyncio does."""
