@@ -95,7 +95,7 @@ class OwnedLock(ObjectLock):
         self._me: Owner | None = None
         self._terms = {home.incarnation} - {""}  # our own
         self._held = home.leading  # it was ours when last seen
-        # whose it was when last seen, unless that has given it up
+        # whose it was when last seen, unless that was read to be dead, or has given it up
         self._last = Owner(*json.loads(home.memory)) if home.memory else None
 
     # --- reading
@@ -119,7 +119,8 @@ class OwnedLock(ObjectLock):
             seen = self._judged(Sight(found, owner, blind=True))
         else:
             seen = self._judged(Sight(found, owner, await self._pod(owner.name, end - clock())))
-        if seen is None:
+        if seen is None or (found is None and seen.dead and not seen.fault):
+            self._remember(None)
             raise LockError(Kind.MISSING, f"there is no ConfigMap {self.namespace}/{self._name}")
         return seen
 
