@@ -154,7 +154,7 @@ class Pods(Schedule):
     """Kleaders in Pods, sometimes two in one."""
 
     machine = InPod
-    spare = 2  # twice: who starts looks at its own Pod first
+    spare = 4  # twice: a takeover that comes late takes seven
     patience = 60.0  # until what was evicted, or disowned by hand, has been cleared away
 
     def __init__(self, seed: int) -> None:
