@@ -54,6 +54,7 @@ class State:
     seen_at: float = 0.0  # when its record last changed
     spent: bool = False  # a conflict showed that what was seen is outdated
     gone_wait: float = 0.0  # how long a lock that was seen, and then is missing, is waited for; 0: it was never seen
+    inherits: bool = False  # it may be ours by a claim of an elector before this one, which was named
     leader: str = ""  # whom Observe last told of
     losses: int = 0  # handovers to others since one to oneself
     shortest: int = 0  # the shortest lease duration of a rival that was warned of
@@ -134,9 +135,10 @@ class State:
     def mine(self, seen: Observed) -> bool:
         """Whether the lock shows this very candidacy as its holder: the identity alone could be another process.
 
-        The control plane leaves the annotation as it finds it when it names somebody, and takes the acquireTime away.
+        The control plane leaves the annotation as it finds it when it names somebody, and takes the acquireTime away,
+        which each write of ours has; it may do so although this candidate finds plain election only.
         """
-        named = self.me.coordinated and seen.record.acquired is None
+        named = not self.me.lasting and seen.record.acquired is None
         held = seen.ours if self.me.lasting else seen.record.holder == self.me.identity
         return held and seen.incarnation == self.incarnation and not named
 
@@ -173,9 +175,11 @@ def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transit
     )
 
 
-def resume_waiting(me: Candidate, incarnation: str) -> State:
+def resume_waiting(me: Candidate, incarnation: str, *, named: bool = False) -> State:
     """The state of an elector that replaces one that died while waiting.
 
-    Its predecessor may have seen the lock held, so a missing one is not free; and may have written to it.
+    Its predecessor may have seen the lock held, so a missing one is not free; and may have written to it. ``named``:
+    the control plane may have named it, even if this one finds plain election only.
     """
-    return State(me, incarnation, gone_wait=me.timing.lease_duration, doubt=True)
+    inherits = named or me.coordinated
+    return State(me, incarnation, gone_wait=me.timing.lease_duration, inherits=inherits, doubt=True)

@@ -87,7 +87,7 @@ class Turn:
         deletion yet. Nor does what an elector before this one wrote because the control plane had named it.
         """
         s = self.s
-        inherited = s.me.coordinated and not s.known
+        inherited = s.inherits and not s.known
         wait = s.gone_wait if not s.me.lasting and (inherited or not record.transitions) else 0.0
         if wait:
             self.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}"))

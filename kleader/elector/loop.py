@@ -112,7 +112,7 @@ class Loop:
                 me, assign.incarnation, assign.t0, acquired=assign.acquired, transitions=assign.transitions,
             )  # fmt: skip
         elif assign.replaces:
-            self._state = resume_waiting(me, assign.incarnation)
+            self._state = resume_waiting(me, assign.incarnation, named=plan.coordinated)
         else:
             self._state = State(me, assign.incarnation)
         for event in (e.Woke(), *self._early):

@@ -446,6 +446,22 @@ def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
+def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> None:
+    """An API server that does not serve LeaseCandidates any more, or not yet."""
+    story = Story(resume_waiting(candidate(), TERM, named=True)).wakes()
+    story.reads(story.lock(ME, TERM))
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_election() -> None:
+    """Somebody may have been named in between."""
+    story = Story(resume(candidate(), TERM, START - 1, acquired=5, transitions=3)).wakes()
+    named = story.lock(ME, TERM)
+    story.reads(replace(named, record=replace(named.record, acquired=None)))
+    assert story.asked(e.Lost).kill_now
+
+
 def test_a_replaced_elector_does_not_release_its_predecessors_claim() -> None:
     story = Coordinated(resume_waiting(candidate(coordinated=True), TERM))
     story.wakes().fails(Kind.UNREACHABLE).tell(EMPTIED)
