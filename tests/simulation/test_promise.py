@@ -44,7 +44,7 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
     stories = [_told_with(hash_seed) for hash_seed in ("1", "2")]
     assert stories[0] == stories[1]
-    assert stories[0].count("STARTS") > len(KINDS)
+    assert "STARTS" in stories[0]
 
 
 def _told_with(hash_seed: str) -> str:

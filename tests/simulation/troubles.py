@@ -147,6 +147,11 @@ def outage(world: Schedule, trouble: Trouble) -> None:
 # --- hands on an object
 
 
+def _now(world: Schedule) -> int:
+    """So that no record by hand is the very one that somebody saw long ago."""
+    return WALL + round(world.now * SECOND)
+
+
 def label(_: Schedule, trouble: Trouble) -> None:
     kept = trouble.kept
     if kept.stored:
@@ -167,14 +172,17 @@ def recreate(world: Schedule, trouble: Trouble) -> None:
     delete(world, trouble)
     kept = trouble.kept
     if kept.stored is None and kept.deleted_at == world.now:
-        kept.create(Record("nobody", world.lease, renewed=WALL + round(world.now * SECOND)), untouched=False)
+        kept.create(Record("nobody", world.lease, renewed=_now(world)), untouched=False)
 
 
 def steal(world: Schedule, trouble: Trouble) -> None:
     """An edit to a holder that does not exist, the incarnation left where it was."""
     kept = trouble.kept
     if kept.stored:
-        kept.edit(record=replace(kept.stored.record, holder="nobody", duration=world.lease), fault="")
+        was = kept.stored.record
+        kept.edit(
+            record=replace(was, holder="nobody", duration=world.lease, renewed=was.renewed or _now(world)), fault=""
+        )
 
 
 def garble(world: Schedule, trouble: Trouble) -> None:
