@@ -188,6 +188,7 @@ class Loop:
         self._log.role = "leader"
         if self._watchdog:
             self._watchdog.kill_at = lead.kill_at
+            self._watchdog.heard()  # until now it was asked nothing that it could have left unanswered
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
         self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
         if self._recorder:

@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kleader import platform
+from kleader.election import events as e
 from kleader.elector.loop import Loop
 from kleader.elector.orphans import Orphans
 from kleader.link import messages as m
@@ -50,6 +51,21 @@ def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock() -> No
         asyncio.run(elect())
         assert supervisor.returncode == -9
     told.close()
+    ours.close()
+
+
+def test_a_supervisor_that_was_asked_nothing_while_its_candidate_waited_is_not_silent_when_that_leads() -> None:
+    """A look at it between the Lead and its answer would end the term."""
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, 1), _never)
+    elector._guard("i")
+    assert elector._watchdog
+    now = platform.clock()
+    elector._watchdog.heard_at = now - 3600
+    elector._lead(e.Lead(now + 60, now + 90, "7", 0, 0))
+    assert elector._watchdog.heard_at >= now
+    theirs.close()
     ours.close()
 
 
