@@ -181,9 +181,14 @@ class LeaseCandidate:
             "strategy": STRATEGY,
             "renewTime": micro_time(max(time.time_ns() // 1000, _instant(found, "pingTime"))),
         }
-        began, self._tried = asyncio.get_running_loop().time(), True
+        began, tried, self._tried = asyncio.get_running_loop().time(), self._tried, True
         asked = _pinged(base)
-        self._found = await self._api.call("PUT", self._target, {**base, "spec": {**found, **spec}}, timeout)
+        try:
+            self._found = await self._api.call("PUT", self._target, {**base, "spec": {**found, **spec}}, timeout)
+        except LockError as error:
+            if error.failure.kind is not Kind.UNREACHABLE:  # nothing was written: what is there may be somebody else's
+                self._tried = tried
+            raise
         # Once others have not answered in time, the control plane needs an answer that is new, and to be woken.
         self._agains = 1 if asked else max(0, self._agains - 1)
         self._renewed_at, self._again_at = began, began + PATIENCE + _SLACK if self._agains else inf

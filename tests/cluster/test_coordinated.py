@@ -300,6 +300,7 @@ def test_one_name_of_two_locks_is_told(coordinated: Coordinated, own_plane: Cont
     process = coordinated.start("me", "1.36.0", "--wait=3s")
     assert process.wait() == FAILED
     assert "/me is one for the lock another: give another --identity" in process.err
+    assert coordinated.candidate("me")
 
 
 def test_an_elector_that_is_killed_costs_neither_the_term_nor_the_candidate(coordinated: Coordinated) -> None:

@@ -247,6 +247,7 @@ def test_one_that_is_another_locks_is_not_touched(known: Known) -> None:
     with pytest.raises(LockError, match=r"/me is one for the lock other: give another --identity") as error:
         known.registers()
     assert error.value.failure.kind is Kind.REFUSED
+    known.leaves()
     assert known.found() == theirs
 
 
