@@ -88,6 +88,7 @@ def test_who_may_do_exactly_what_the_lock_needs_has_nothing_to_mend(
     assert all(Place(own_plane, namespace, each).missing() for each in OBJECTS if each != FOR_LIFE)
 
 
+@pytest.mark.timeout(300)  # many processes, one after the other
 @pytest.mark.parametrize("lock", SERVED)
 def test_each_permission_that_is_missing_is_the_one_that_is_named(
     own_plane: ControlPlane, namespace: str, lock: str, trials: Trials

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -61,5 +62,17 @@ def test_the_command_lines_are_ones_that_would_be_understood() -> None:
     lines = re.findall(r"kleader run (.+ -- .+)$", README + man, re.MULTILINE)
     assert len(lines) >= 9
     for line in lines:
-        context = click.Context(run, info_name="run", resilient_parsing=False)
+        context = click.Context(run, info_name="run", help_option_names=["-h", "--help"])
         run.parse_args(context, line.replace("COMMAND`", "true").split())
+
+
+@pytest.mark.parametrize("name", ["check", "completion", "manifest"])
+def test_the_command_lines_of_the_other_commands_are_understood_too(name: str) -> None:
+    """Those of README, pages and help, up to what the shell makes of the rest."""
+    command = cli.commands[name]
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "man").glob("*.1"))
+    told = README + pages.replace("\\e\n    ", "").replace("\\-", "-") + str(command.epilog)
+    lines = re.findall(rf"kleader {name}( [^|)>`\n]+?)(?:$| [|>]|\)|   )", told, re.MULTILINE)
+    assert len(lines) >= 2
+    for line in lines:
+        command.make_context(name, shlex.split(line), help_option_names=["-h", "--help"])  # click keeps the first

@@ -115,7 +115,7 @@ def test_every_option_of_run_but_those_that_have_no_place_in_a_pod_is_taken() ->
 def test_the_pods_run_understands_its_command_line() -> None:
     given = ["--lock=configmapsleases", "--stop-timeout=40s", "--stop-signal=INT", "--restart=always", "-v=2"]
     command = container(printed(*given))["command"]
-    context = click.Context(run, info_name="run")
+    context = click.Context(run, info_name="run", help_option_names=["-h", "--help"])
     run.parse_args(context, [*command[2:], "true"])
     with context:
         plan, remarks = make_plan(["true"], dict(context.params))
