@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.simulation.control_plane import NamedSchedule
+from tests.simulation.pods import Pods
 from tests.simulation.schedule import FLEETS, Schedule
 from tests.simulation.world import OverlapError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-COORDINATED = "coordinated"
-KINDS = (*FLEETS, COORDINATED)
+OTHERS: dict[str, type[Schedule]] = {"coordinated": NamedSchedule, "leader-for-life": Pods}
+KINDS = (*FLEETS, *OTHERS)
 TOLD = 60  # lines at the end of a story
 
 
 def schedule(seed: int, kind: str = "") -> Schedule:
     """The schedule of a seed; without a kind, seeds take turns."""
     kind = kind or KINDS[seed % len(KINDS)]
-    return NamedSchedule(seed) if kind == COORDINATED else Schedule(seed, kind)
+    return OTHERS[kind](seed) if kind in OTHERS else Schedule(seed, kind)
 
 
 @dataclass
