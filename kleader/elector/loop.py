@@ -18,6 +18,7 @@ from kleader.election.timing import FIRST_TRY, Timing
 from kleader.elector.orphans import Orphans
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
+from kleader.link.plan import FOR_LIFE
 from kleader.locks.base import Lock, LockError, SetUpError, WatchError
 from kleader.locks.within import within
 
@@ -323,7 +324,7 @@ class Loop:
             self._log.error("the supervisor is gone: killing what is left of the command; the lock is not released")
             while not self._orphans.sweep_until_none():
                 self._log.repeated("some of the command's processes would not die")
-                if not (self._lock and self._lock.traits.lasting):  # else nothing but this process keeps others away
+                if self._plan.lock != FOR_LIFE:  # else nothing but this process keeps others away
                     break
         os._exit(FAILED)
 

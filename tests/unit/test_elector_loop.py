@@ -6,8 +6,11 @@ import asyncio
 import gc
 import socket
 import subprocess
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
 
 from kleader import platform
 from kleader.election import events as e
@@ -15,12 +18,10 @@ from kleader.elector.loop import Loop
 from kleader.elector.orphans import Orphans
 from kleader.link import messages as m
 from kleader.link.channel import Channel
-from kleader.link.plan import Plan
+from kleader.link.plan import FOR_LIFE, Plan
 from kleader.log import Log
 
 if TYPE_CHECKING:
-    import pytest
-
     from kleader.elector.recorder import Recorder
     from kleader.locks.base import Lock
 
@@ -84,6 +85,33 @@ def test_what_is_ended_before_it_has_begun_leaves_no_word() -> None:
         asyncio.run(elect())
         gc.collect()
     assert not said
+    theirs.close()
+    ours.close()
+
+
+class Undying(Orphans):
+    """Some that die when they are looked for the third time."""
+
+    sweeps = 0
+
+    def sweep_until_none(self) -> bool:
+        self.sweeps += 1
+        return self.sweeps == 3
+
+
+@pytest.mark.parametrize(("lock", "sweeps"), [(FOR_LIFE, 3), ("lease", 1)])
+def test_an_elector_that_has_not_found_the_lock_stays_for_what_would_not_die_if_that_keeps_others_away(
+    monkeypatch: pytest.MonkeyPatch, lock: str, sweeps: int
+) -> None:
+    monkeypatch.setattr("os._exit", sys.exit)
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})._replace(lock=lock)
+    ours, theirs = socket.socketpair()
+    elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, 1), _never)
+    elector._orphans = orphans = Undying(1, -1, "KLEADER_TERM_none")
+    orphans.any = True
+    with pytest.raises(SystemExit):
+        elector._deserted()
+    assert orphans.sweeps == sweeps
     theirs.close()
     ours.close()
 
