@@ -152,7 +152,7 @@ def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: C
     coordinated.start("leader")
     coordinated.leads(1, "leader")
     ending = coordinated.start("ending")
-    giving_up = coordinated.start("giving-up", "1.36.0", "--wait=6s")
+    giving_up = coordinated.start("giving-up", "1.36.0", "--wait=12s")
     coordinated.registered("giving-up")
     coordinated.registered("ending")
     ending.signal(signal.SIGTERM)
@@ -297,7 +297,7 @@ def test_two_of_one_identity_never_lead_at_once(coordinated: Coordinated) -> Non
 
 def test_one_name_of_two_locks_is_told(coordinated: Coordinated, own_plane: ControlPlane) -> None:
     own_plane.api.create(lease_candidate(coordinated.fleet.namespace, "me", "another"))
-    process = coordinated.start("me", "1.36.0", "--wait=3s")
+    process = coordinated.start("me", "1.36.0", "--wait=10s")
     assert process.wait() == FAILED
     assert "/me is one for the lock another: give another --identity" in process.err
     assert coordinated.candidate("me")
@@ -366,7 +366,7 @@ def test_candidates_with_and_without_coordination_share_a_lock(coordinated: Coor
 # --- where there is no such thing
 
 
-@pytest.mark.parametrize("patience", ["--no-wait", "--wait=2s"])
+@pytest.mark.parametrize("patience", ["--no-wait", "--wait=8s"])
 def test_a_discovery_that_is_refused_is_no_reason_to_fall_back(
     coordinated: Coordinated, own_plane: ControlPlane, patience: str
 ) -> None:

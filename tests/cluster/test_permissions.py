@@ -100,7 +100,7 @@ def test_each_permission_that_is_missing_is_named_in_coordinated_election(
             place.plant(held_by_somebody())
             own_plane.api.create(lease_candidate(namespace, f"c{number}", place.name))
         user, config = without(own_plane, place, permission)
-        patience = "--wait=60s" if permission.without or permission[1:3] == ("leases", "create") else "--wait=3s"
+        patience = "--wait=60s" if permission.without or permission[1:3] == ("leases", "create") else "--wait=12s"
         started.append((permission, user, run(processes, place, config, patience, f"--identity=c{number}")))
     for permission, user, process in started:
         status = process.wait(60)
