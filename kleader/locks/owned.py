@@ -184,6 +184,8 @@ class OwnedLock(ObjectLock):
                 raise LockError(Kind.CONFLICT, f"the Pod {owner.name} lives")
             if sight.found:
                 await self._remove(sight.found, end - clock())
+            if self._last not in {None, owner}:  # which may be gone again, and not be dead
+                raise LockError(Kind.CONFLICT, "the watch has told of another owner since")
             body = self._body(self._blank(), record, incarnation)
             found = await self._api.call("POST", self._collection, body, end - clock())
         pod = await self._pod(self._me.name, end - clock())  # the garbage collector deletes what a dead Pod creates

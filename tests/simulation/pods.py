@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -287,15 +288,19 @@ def label(world: Schedule, trouble: Trouble) -> None:
 
 
 def delete(world: Schedule, trouble: Trouble) -> None:
-    """By hand. Promised among those that have seen whose it was; nobody else looks before that one has noticed."""
+    """By hand. Promised among those that have seen whose it was; nobody else looks before that one has noticed.
+
+    Nor of one that is about to lead, and would notice a moment later.
+    """
     pods = cast("Pods", world)
+    if not pods.running:
+        return
     found = pods.store.objects.get(LOCK)
     owners = {owner["uid"] for owner in found["metadata"].get("ownerReferences") or ()} if found else set()
     for host in pods.hosts:
         one = cast("InPod", host)
-        lock = one.pair._lock if one.pair and one.state else None
-        seen = {each.uid for each in (lock._last, lock._me) if each} if lock else owners  # type: ignore[attr-defined]
-        if one.up and not owners & seen:
+        own = pods.store.objects.get(("pods", one.pod), {"metadata": {"uid": ""}})["metadata"]["uid"]
+        if one.up and not owners & {own, *(json.loads(one.memory)[1:] if one.memory else ())}:
             return
     pods.log("deleted")
     pods.store.delete(LOCK)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kleader.election.events import Kind, Observed
+from kleader.election.record import Record
 from kleader.locks.base import LockError, WatchError
 from kleader.locks.owned import Home, OwnedLock
 
@@ -124,3 +125,22 @@ def test_an_owner_that_an_elector_before_saw_has_the_lock_when_it_vanishes(claim
             asyncio.run(candidate.get(1))
         assert error.value.failure.kind is Kind.MISSING
     assert told[-1] == ""
+
+
+def test_who_is_told_of_another_owner_before_it_creates_the_lock_does_not(claim: socket.socket) -> None:
+    """It may be gone again, and its owner run."""
+    server = Server("me", "second")
+    candidate = lock(server, claim)
+
+    async def write_after_news() -> None:
+        with pytest.raises(LockError):
+            await candidate.get(1)
+        server.changes = [("ADDED", server.owned("second"))]
+        del server.found[LOCK]
+        with pytest.raises(WatchError):
+            await anext(candidate.watch(None, 1))
+        await candidate.write(None, Record("me"), "term", 1)
+
+    with pytest.raises(LockError) as error:
+        asyncio.run(write_after_news())
+    assert error.value.failure.kind is Kind.CONFLICT
