@@ -220,11 +220,6 @@ class Place:
         for each in self.paths:
             self.plane.api.delete(each)
 
-    def wait(self, holder: str, what: str) -> None:
-        """Return once each object shows this holder."""
-        for each in self.paths:
-            self.plane.api.wait(each, lambda seen: seen and (entry_of(seen) or Entry("?")).holder == holder, what)
-
 
 class Client(LoopThread):
     """kleader's locks, called one by one from a test."""
