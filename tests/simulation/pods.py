@@ -290,7 +290,7 @@ def label(world: Schedule, trouble: Trouble) -> None:
 def delete(world: Schedule, trouble: Trouble) -> None:
     """By hand. Promised among those that have seen whose it was; nobody else looks before that one has noticed.
 
-    Nor of one that is about to lead, and would notice a moment later.
+    Nor of one that is about to lead, and would notice a moment later; nor while a creation is on its way.
     """
     pods = cast("Pods", world)
     if not pods.running:
@@ -300,6 +300,8 @@ def delete(world: Schedule, trouble: Trouble) -> None:
     for host in pods.hosts:
         one = cast("InPod", host)
         own = pods.store.objects.get(("pods", one.pod), {"metadata": {"uid": ""}})["metadata"]["uid"]
+        if one.state and isinstance(one.state.pending, e.Write):
+            return
         if one.up and not owners & {own, *(json.loads(one.memory)[1:] if one.memory else ())}:
             return
     pods.log("deleted")
