@@ -97,6 +97,8 @@ class Wire:
         fate = host.fortune.choice(FATES) if host.fortune.random() < host.fault else ""
         up, down = (host.rng.uniform(0, host.road.latency) for _ in range(2))
         up = host.rng.uniform(0, 20) if fate == "late" else up
+        if method == "POST":
+            host.pods.created_by = max(host.pods.created_by, host.world.now + up)
         down = host.rng.uniform(0, timeout) if fate == "slow" else down
         host.world.log(host.name, method, key, fate)
         if not host.road.cut:

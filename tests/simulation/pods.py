@@ -160,6 +160,7 @@ class Pods(Schedule):
 
     def __init__(self, seed: int) -> None:
         self.store = Store()
+        self.created_by = 0.0  # when the last creation on its way arrives
         self.sockets: dict[bytes, Socket] = {}
         super().__init__(seed, "lease")
 
@@ -172,6 +173,12 @@ class Pods(Schedule):
     def orphaned(self) -> bool:
         """Whether the lock was deleted by hand while the command of who had it runs."""
         return self.running is not None and LOCK not in self.store.objects
+
+    @property
+    def taking(self) -> bool:
+        """Whether a creation is on its way, or somebody is about to lead and would notice a deletion a moment later."""
+        states = [host.state for host in self.hosts if isinstance(host, InPod) and host.state]
+        return self.now <= self.created_by or any(isinstance(state.pending, e.Write) for state in states)
 
     def join(self, kind: str, name: str, identity: str) -> Host:  # noqa: ARG002
         """One more candidate."""
@@ -293,7 +300,7 @@ def delete(world: Schedule, trouble: Trouble) -> None:
     Nor of one that is about to lead, and would notice a moment later; nor while a creation is on its way.
     """
     pods = cast("Pods", world)
-    if not pods.running:
+    if not pods.running or pods.taking:
         return
     found = pods.store.objects.get(LOCK)
     owners = {owner["uid"] for owner in found["metadata"].get("ownerReferences") or ()} if found else set()
@@ -319,7 +326,7 @@ def disown(world: Schedule, trouble: Trouble) -> None:
         def mend() -> None:
             now = pods.store.objects.get(LOCK)
             if now and now["metadata"]["uid"] == uid and not now["metadata"].get("ownerReferences"):
-                if pods.running:
+                if pods.running or pods.taking:
                     pods.after(5, mend)
                 else:
                     pods.store.delete(LOCK)
