@@ -36,7 +36,7 @@ test: environment ## the tests that need no cluster
 	$(BIN)/python -m pytest $(ROOMS) $(ARGS)
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
-	$(BIN)/python -m pytest tests/cluster $(ARGS)
+	$(BIN)/python -m pytest tests/cluster --durations=15 $(ARGS)
 
 bench: environment ## handover times beside client-go's; needs what test-cluster needs
 	$(BIN)/python -m tests.bench $(ARGS)
