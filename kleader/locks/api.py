@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 import time
+import urllib.parse
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,21 @@ class Api:
                 connection.close()
             self._watches -= 1
             self._cool()
+
+    async def changes(
+        self, collection: str, name: str, version: str, timeout: float
+    ) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """Watch one object: each state after ``version`` ("": the present one too), None: it is gone.
+
+        Bookmarks only show the watch to be alive.
+        """
+        query = {"watch": "1", "fieldSelector": f"metadata.name={name}", "allowWatchBookmarks": "true"}
+        if version:
+            query["resourceVersion"] = version
+        async with aclosing(self.watch(f"{collection}?{urllib.parse.urlencode(query)}", timeout)) as events:
+            async for kind, found in events:
+                if kind != "BOOKMARK":
+                    yield None if kind == "DELETED" else found
 
     def close(self) -> None:
         """End the connection for calls; the next call opens another."""

@@ -91,6 +91,7 @@ class LeaseCandidate:
         self._renewed_at = -RENEWAL
         self._again_at = inf  # when another sign of life is due, if nothing else is seen before
         self._agains = 0  # how many of them
+        self._orders = 0  # how often that was said
         self._stirred = asyncio.Event()
         self._writing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -144,6 +145,7 @@ class LeaseCandidate:
         """
         self._again_at = asyncio.get_running_loop().time() + seconds
         self._agains = 2 if seconds < inf else 0
+        self._orders += 1
         if self._agains:
             self._stirred.set()
 
@@ -182,16 +184,18 @@ class LeaseCandidate:
             "renewTime": micro_time(max(time.time_ns() // 1000, _instant(found, "pingTime"))),
         }
         began, tried, self._tried = asyncio.get_running_loop().time(), self._tried, True
-        asked = _pinged(base)
+        asked, orders = _pinged(base), self._orders
         try:
             self._found = await self._api.call("PUT", self._target, {**base, "spec": {**found, **spec}}, timeout)
         except LockError as error:
             if error.failure.kind is not Kind.UNREACHABLE:  # nothing was written: what is there may be somebody else's
                 self._tried = tried
             raise
-        # Once others have not answered in time, the control plane needs an answer that is new, and to be woken.
-        self._agains = 1 if asked else max(0, self._agains - 1)
-        self._renewed_at, self._again_at = began, began + PATIENCE + _SLACK if self._agains else inf
+        self._renewed_at = began
+        if orders == self._orders:  # what was said meanwhile knows more
+            # Once others have not answered in time, the control plane needs an answer that is new, and to be woken.
+            self._agains = 1 if asked else max(0, self._agains - 1)
+            self._again_at = began + PATIENCE + _SLACK if self._agains else inf
         self._mind_skew()
 
     async def _read(self, timeout: float) -> None:
@@ -247,16 +251,10 @@ class LeaseCandidate:
             self._stirred.set()
 
     async def _watch(self, version: str) -> None:
-        selector = f"metadata.name={self.identity}"
-        query = {"watch": "1", "fieldSelector": selector, "allowWatchBookmarks": "true", "resourceVersion": version}
-        target = f"{self._collection}?{urllib.parse.urlencode(query)}"
-        async with aclosing(self._api.watch(target, self._timeout)) as events:
-            async for kind, found in events:
-                if self._left:
-                    return
-                if kind != "BOOKMARK":
-                    self._found = None if kind == "DELETED" else found
-                    self._stirred.set()
+        async with aclosing(self._api.changes(self._collection, self.identity, version, self._timeout)) as states:
+            async for found in states:
+                self._found = found
+                self._stirred.set()
 
     def _mind_skew(self) -> None:
         """The control plane judges by its own clock what is written by this machine's."""

@@ -89,24 +89,11 @@ class ObjectLock:
         """Each later state of the object."""
         version = after.version if after else ""
         try:
-            async with aclosing(self._changes(self._collection, self._name, version, timeout)) as states:
+            async with aclosing(self._api.changes(self._collection, self._name, version, timeout)) as states:
                 async for found in states:
                     yield None if found is None else self.observed(found)
         except LockError as error:
             raise WatchError(str(error)) from None
-
-    async def _changes(
-        self, collection: str, name: str, version: str, timeout: float
-    ) -> AsyncGenerator[dict[str, Any] | None, None]:
-        """Each state of one object after ``version`` ("": the present one too); bookmarks only show it to be alive."""
-        query = {"watch": "1", "fieldSelector": f"metadata.name={name}", "allowWatchBookmarks": "true"}
-        if version:
-            query["resourceVersion"] = version
-        target = f"{collection}?{urllib.parse.urlencode(query)}"
-        async with aclosing(self._api.watch(target, timeout)) as events:
-            async for kind, found in events:
-                if kind != "BOOKMARK":
-                    yield None if kind == "DELETED" else found
 
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """One, to this object."""

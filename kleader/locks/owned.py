@@ -131,9 +131,9 @@ class OwnedLock(ObjectLock):
             await self._clearance(now)
         if now.waits or (now.owner and now.blind):
             raise WatchError("there is something to be read first", moved=True)
-        watches = [self._changes(self._collection, self._name, _version(now.found), timeout)]
+        watches = [self._api.changes(self._collection, self._name, _version(now.found), timeout)]
         if now.owner and now.pod:
-            watches.append(self._changes(self._pods, now.owner.name, _version(now.pod), timeout))
+            watches.append(self._api.changes(self._pods, now.owner.name, _version(now.pod), timeout))
         try:
             async with aclosing(merged(watches)) as changes:
                 async for which, found in changes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.contract import Client
 from tests.cluster.fleet import Fleet
 from tests.support import clientgo as clientgo_module
 from tests.support.checker import Witness
@@ -90,6 +91,13 @@ def namespace(plane: Plane) -> Iterator[str]:
     yield name
     if not isinstance(plane, ControlPlane):  # an own one is thrown away whole
         plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """Kleader's roads and locks, called one by one from a test."""
+    with Client() as running:
+        yield running
 
 
 @pytest.fixture

@@ -229,8 +229,17 @@ class Client(LoopThread):
 
     async def shut(self) -> None:
         for road in self._roads:
-            if road._calls:
-                road._calls.close()
+            road.close()
+
+    def road(self, plane: Plane, namespace: str, user: str, server: str | None = None) -> Road:
+        """A road to `plane`, or to `server`, as `user`."""
+        config = plane.kubeconfig(user, namespace, server=server)
+
+        async def make() -> Road:
+            self._roads.append(Road(Credentials({"kubeconfig": str(config)}, reader_of(config))))
+            return self._roads[-1]
+
+        return self.run(make())
 
     def lock(
         self,
@@ -243,12 +252,10 @@ class Client(LoopThread):
         lease_duration: int = 15,
     ) -> Handle:
         """The lock at `place`, called as `user`, or as one who may do exactly what it needs."""
-        config = place.plane.kubeconfig(user or place.user(), place.namespace, server=server)
+        road = self.road(place.plane, place.namespace, user or place.user(), server)
         warnings: list[str] = []
 
         async def make() -> Lock:
-            road = Road(Credentials({"kubeconfig": str(config)}, reader_of(config)))
-            self._roads.append(road)
             return kinds.make(
                 "lease" if place.coordinated else place.lock,
                 *(road, place.namespace, place.name, labels or {}, lease_duration),

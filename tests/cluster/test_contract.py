@@ -35,12 +35,6 @@ def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place
     return Place(plane, namespace, request.param)
 
 
-@pytest.fixture
-def client() -> Iterator[Client]:
-    with Client() as running:
-        yield running
-
-
 def refused(call: Callable[..., object], *arguments: object) -> Failure:
     with pytest.raises(LockError) as error:
         call(*arguments)

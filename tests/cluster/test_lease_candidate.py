@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,22 +11,17 @@ import pytest
 from kleader.election.events import Kind
 from kleader.election.record import micro_time, parse_time
 from kleader.locks import candidate as candidates
-from kleader.locks.api import Api as Road
 from kleader.locks.base import LockError
 from kleader.locks.candidate import Description, LeaseCandidate, served
-from kleader.locks.credentials import Credentials
 from kleader.locks.permissions import needed, rules
-from tests.cluster.contract import reader_of
 from tests.support import faults
 from tests.support.api import path
 from tests.support.controlplane import ControlPlane
 from tests.support.httpproxy import HttpProxy
-from tests.support.loopthread import LoopThread
 from tests.support.objects import lease_candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.cluster.contract import Client
     from tests.conftest import Trials
     from tests.support.api import Object
     from tests.support.httpproxy import Action
@@ -39,32 +32,6 @@ GROUP = "/apis/coordination.k8s.io"
 ROUNDS = 60
 HOUR = 3600 * 1_000_000  # microseconds
 ABOUT = Description("me", "x", "1.36.0", "1.35.1")
-
-
-class Client(LoopThread):
-    """Roads and candidates in one loop."""
-
-    async def open(self) -> None:
-        self._roads: list[Road] = []
-
-    async def shut(self) -> None:
-        for road in self._roads:
-            road.close()
-
-    def road(self, plane: Plane, namespace: str, user: str, server: str | None = None) -> Road:
-        config = plane.kubeconfig(user, namespace, server=server)
-
-        async def make() -> Road:
-            self._roads.append(Road(Credentials({"kubeconfig": str(config)}, reader_of(config))))
-            return self._roads[-1]
-
-        return self.run(make())
-
-    def candidate(self, road: Road, namespace: str, said: list[str], about: Description = ABOUT) -> LeaseCandidate:
-        async def make() -> LeaseCandidate:
-            return LeaseCandidate(road, "v1beta1", namespace, about, 10, 2, said.append)
-
-        return self.run(make())
 
 
 class Known:
@@ -83,8 +50,17 @@ class Known:
         return user
 
     def make(self, *, user: str = "admin", server: str | None = None, **about: str) -> None:
-        road = self.client.road(self.plane, self.namespace, user, server)
-        self.candidate = self.client.candidate(road, self.namespace, self.said, ABOUT._replace(**about))
+        self.road = self.client.road(self.plane, self.namespace, user, server)
+        self.candidate = self.client.run(self._another(ABOUT._replace(**about)))
+
+    async def come_and_go(self, pause: float) -> None:
+        candidate = await self._another(ABOUT)
+        await candidate.register(10)
+        await asyncio.sleep(pause)
+        await candidate.leave(10)
+
+    async def _another(self, about: Description) -> LeaseCandidate:
+        return LeaseCandidate(self.road, "v1beta1", self.namespace, about, 10, 2, self.said.append)
 
     def registers(self, **options: Any) -> None:  # noqa: ANN401
         self.make(**options)
@@ -102,28 +78,32 @@ class Known:
         spec: Object = found["spec"]
         return spec
 
-    def pinged(self, at: int) -> None:
-        """The control plane asks for a sign of life; return once it has been given."""
-        self.plane.api.merge(self.path, {"spec": {"pingTime": micro_time(at)}})
-        self.plane.api.wait(self.path, lambda seen: seen and _time(seen, "renewTime") >= at, "a sign of life")
+    def pinged(self, at: int) -> Object:
+        """The control plane asks for a sign of life; the state with the first one since."""
+        state = self.plane.api.merge(self.path, {"spec": {"pingTime": micro_time(at)}})
+        while _time(state, "renewTime") < at:
+            state = self.later(state)
+        return state
+
+    def later(self, state: Object, timeout: float = 30) -> Object:
+        """The state with the next sign of life; TimeoutError."""
+        for _, seen in self.plane.api.watch(self.path, version=state["metadata"]["resourceVersion"], timeout=timeout):
+            if seen["spec"]["renewTime"] != state["spec"]["renewTime"]:
+                return seen
+        raise TimeoutError
+
+    def gives_later(self, signs: int, state: Object) -> None:
+        """So many signs of life, and then none for a while."""
+        for _ in range(signs):
+            state = self.later(state)
+        with pytest.raises(TimeoutError):
+            self.later(state, timeout=1.5)
 
     def again_in(self, seconds: float) -> None:
         async def tell() -> None:
             self.candidate.again_in(seconds)
 
         self.client.run(tell())
-
-    def signs_of_life(self, within: float) -> int:
-        """How many there are in so many seconds from now."""
-        seen = [self.spec()["renewTime"]]
-        with contextlib.suppress(AssertionError):
-            while True:
-                found = self.plane.api.wait(
-                    self.path, lambda state: state and state["spec"]["renewTime"] != seen[-1], "more", timeout=within
-                )
-                assert found
-                seen.append(found["spec"]["renewTime"])
-        return len(seen) - 1
 
 
 def _time(candidate: Object, field: str) -> int:
@@ -132,12 +112,6 @@ def _time(candidate: Object, field: str) -> int:
 
 def now() -> int:
     return time.time_ns() // 1000
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    with Client() as running:
-        yield running
 
 
 @pytest.fixture
@@ -190,17 +164,13 @@ def test_it_is_renewed_in_time(known: Known, monkeypatch: pytest.MonkeyPatch) ->
     known.leaves()
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["nobody is named", "somebody leads"])
 def test_where_nobody_leads_after_a_ping_there_is_one_more_sign_of_life(
-    known: Known, monkeypatch: pytest.MonkeyPatch, *, named: bool
+    known: Known, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By then the control plane has given up those who do not answer, and believes the first answer no longer."""
     monkeypatch.setattr(candidates, "PATIENCE", 0.1)
     known.registers()
-    known.pinged(now())
-    if named:
-        known.again_in(inf)
-    assert known.signs_of_life(within=1.5) == (0 if named else 1)
+    known.gives_later(1, known.pinged(now()))
     known.leaves()
 
 
@@ -209,8 +179,9 @@ def test_where_who_was_named_does_not_lead_there_are_two_more_signs_of_life(
 ) -> None:
     monkeypatch.setattr(candidates, "PATIENCE", 0.1)
     known.registers()
+    state = known.plane.api.get(known.path)
     known.again_in(0.2)
-    assert known.signs_of_life(within=1.5) == 2
+    known.gives_later(2, state)
     known.leaves()
 
 
@@ -290,16 +261,9 @@ def test_a_write_that_is_under_way_does_not_bring_it_back(known: Known, own_plan
 def test_leaving_at_any_moment_after_registering_ends_and_leaves_nothing(known: Known, trials: Trials) -> None:
     """The watch is being opened then: its cancellation may be lost (asyncio.wait_for before Python 3.12)."""
     known.make()
-
-    async def come_and_go(pause: float) -> None:
-        candidate = LeaseCandidate(known.candidate._api, "v1beta1", known.namespace, ABOUT, 10, 2, known.said.append)
-        await candidate.register(10)
-        await asyncio.sleep(pause)
-        await candidate.leave(10)
-
     began = time.monotonic()
     for number in range(ROUNDS):
-        known.client.run(asyncio.wait_for(come_and_go(number / ROUNDS * 0.03), 10))
+        known.client.run(asyncio.wait_for(known.come_and_go(number / ROUNDS * 0.03), 10))
     assert time.monotonic() - began < ROUNDS / 2
     assert known.found() is None
     trials.count(ROUNDS, "candidates left just after they were registered")

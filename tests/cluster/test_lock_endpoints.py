@@ -16,8 +16,6 @@ from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.api import Object
     from tests.support.controlplane import ControlPlane
     from tests.support.plane import Plane
@@ -30,12 +28,6 @@ SUBSETS = [{"addresses": [{"ip": "10.9.8.7"}], "ports": [{"port": 80, "protocol"
 @pytest.fixture(params=["endpoints", "endpointsleases"])
 def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place:
     return Place(plane, namespace, request.param)
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    with Client() as running:
-        yield running
 
 
 def serve(place: Place, selector: dict[str, str] | None = None) -> None:

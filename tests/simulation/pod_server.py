@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import urllib.parse
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -136,9 +135,11 @@ class Wire:
         if fate != "answer lost":
             host.world.after(down, partial(self._deliver, resolve, answered, answer))
 
-    async def watch(self, target: str, _timeout: float) -> AsyncGenerator[tuple[str, Object], None]:
+    async def changes(
+        self, collection: str, name: str, version: str, _timeout: float
+    ) -> AsyncGenerator[Object | None, None]:
         """Each change after the version that is asked for."""
-        key, version = _watched(target)
+        key = (collection.rpartition("/")[2], name)
         if self._pod.road.watch_denied:
             raise WatchError("denied", denied=True)
         listener = Listener(self._pod, key, self._deliver)
@@ -164,7 +165,7 @@ class Listener:
     """A watch of one object: in order, late, and deaf from some event on until somebody notices."""
 
     def __init__(self, host: InPod, key: tuple[str, str], deliver: Callable[..., None]) -> None:
-        self.told: asyncio.Queue[tuple[str, Object] | WatchError] = asyncio.Queue()
+        self.told: asyncio.Queue[Object | WatchError | None] = asyncio.Queue()
         self._host, self._key, self._deliver = host, key, deliver
         self._latest, self._deaf = 0.0, False
 
@@ -186,9 +187,9 @@ class Listener:
             pause = host.rng.choice((0.0, host.rng.uniform(0, 60)))
             host.world.after(pause, partial(self._say, WatchError("reset")))
         else:
-            self._say(("DELETED", {}) if thing is None else ("MODIFIED", thing))
+            self._say(thing)
 
-    def _say(self, what: tuple[str, Object] | WatchError) -> None:
+    def _say(self, what: Object | WatchError | None) -> None:
         host = self._host
         self._latest = max(self._latest, host.world.now + host.rng.uniform(0, host.road.latency))
         host.world.at(self._latest, partial(self._deliver, self.told.put_nowait, what))
@@ -219,10 +220,3 @@ class Socket:
 def _key(target: str, body: Object | None) -> tuple[str, str]:
     parts = target.split("/")
     return (parts[-1], body["metadata"]["name"]) if body else (parts[-2], parts[-1])
-
-
-def _watched(target: str) -> tuple[tuple[str, str], str]:
-    path, _, query = target.partition("?")
-    asked = urllib.parse.parse_qs(query)
-    name = asked["fieldSelector"][0].partition("=")[2]
-    return (path.rpartition("/")[2], name), asked.get("resourceVersion", [""])[0]

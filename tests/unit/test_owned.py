@@ -24,7 +24,7 @@ class Server:
 
     def __init__(self, *pods: str) -> None:
         self.found: dict[str, dict[str, Any]] = {}
-        self.changes: list[tuple[str, dict[str, Any]]] = []
+        self.news: list[dict[str, Any] | None] = []
         self.mute = False  # about Pods
         for name in pods:
             self.found[PODS + name] = {"kind": "Pod", "metadata": _metadata(name)}
@@ -46,10 +46,12 @@ class Server:
             raise LockError(Kind.MISSING, "there is none")
         return self.found[target]
 
-    async def watch(self, target: str, _timeout: float) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+    async def changes(
+        self, collection: str, _name: str, _version: str, _timeout: float
+    ) -> AsyncGenerator[dict[str, Any] | None, None]:
         """Likewise."""
-        for change in self.changes if "/configmaps?" in target else ():
-            yield change
+        for each in self.news if collection.endswith("/configmaps") else ():
+            yield each
         await asyncio.Event().wait()
 
 
@@ -82,7 +84,7 @@ def test_an_owner_that_only_a_watch_has_told_of_has_the_lock_when_it_vanishes(cl
         mine = lock(server, claim)
         before = await mine.get(1)
         assert before.dead
-        server.changes = [("DELETED", server.owned("first")), ("ADDED", server.owned("second"))]
+        server.news = [None, server.owned("second")]
         with pytest.raises(WatchError) as ended:
             async for _ in mine.watch(before, 1):
                 pass
@@ -135,7 +137,7 @@ def test_who_is_told_of_another_owner_before_it_creates_the_lock_does_not(claim:
     async def write_after_news() -> None:
         with pytest.raises(LockError):
             await candidate.get(1)
-        server.changes = [("ADDED", server.owned("second"))]
+        server.news = [server.owned("second")]
         del server.found[LOCK]
         with pytest.raises(WatchError):
             await anext(candidate.watch(None, 1))

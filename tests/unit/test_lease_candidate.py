@@ -1,0 +1,104 @@
+"""What a LeaseCandidate is told while a sign of life is under way; the rest is in tests/cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kleader.locks import candidate as candidates
+from kleader.locks.candidate import Description, LeaseCandidate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from typing_extensions import Self
+
+    from kleader.locks.api import Api
+
+LATER = "2126-11-21T12:00:00.000000Z"
+
+
+class Server:
+    """Stands for an Api; it keeps each answer to a PUT for as long as ``answering`` is clear."""
+
+    skew = None
+
+    def __init__(self) -> None:
+        self.puts: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.answering = asyncio.Event()
+        self.answering.set()
+
+    async def call(self, method: str, _target: str, body: dict[str, Any] | None, _timeout: float) -> dict[str, Any]:
+        """As the road to an API server has it."""
+        if method == "PUT" and body:
+            self.puts.put_nowait(body)
+            await self.answering.wait()
+        return body or {}
+
+    async def changes(self, *_: object) -> AsyncGenerator[dict[str, Any], None]:
+        """Likewise."""
+        while True:
+            yield await self.events.get()
+
+
+class Pinged:
+    """A candidate that is asked for a sign of life, and whose answer is under way."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        about = Description("me", "x", "1.36.0", "1.36.0")
+        self.candidate = LeaseCandidate(cast("Api", self.server), "v1beta1", "n", about, 9, 2, print)
+
+    async def __aenter__(self) -> Self:
+        await self.candidate.register(9)
+        first = await self.server.puts.get()
+        self.server.answering.clear()
+        self.server.events.put_nowait({**first, "spec": {**first["spec"], "pingTime": LATER}})
+        assert (await self.server.puts.get())["spec"]["renewTime"] == LATER
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.candidate.leave(9)
+
+    async def answered(self) -> None:
+        """The answer is there, and what it leads to has happened, unless it waits for time."""
+        self.server.answering.set()
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("told", "signs"), [(inf, 0), (0.0, 2), (None, 1)], ids=["led", "named", "nothing"])
+def test_what_it_is_told_while_it_answers_a_ping_outlives_the_answer(
+    monkeypatch: pytest.MonkeyPatch, told: float | None, signs: int
+) -> None:
+    """Somebody leads: no more signs of life. Somebody was named: two. Nothing: one, to wake the control plane."""
+    monkeypatch.setattr(candidates, "PATIENCE", 0.0)
+    monkeypatch.setattr(candidates, "_SLACK", 0.0)
+
+    async def story() -> int:
+        async with Pinged() as pinged:
+            if told is not None:
+                pinged.candidate.again_in(told)
+            await pinged.answered()
+            return pinged.server.puts.qsize()
+
+    assert asyncio.run(story()) == signs
+
+
+@pytest.mark.parametrize(("told", "due"), [(inf, candidates.RENEWAL), (None, candidates.PATIENCE)], ids=["led", "not"])
+def test_who_is_told_that_somebody_leads_after_it_answered_gives_no_more_signs_of_life(
+    told: float | None, due: float
+) -> None:
+    async def story() -> float:
+        async with Pinged() as pinged:
+            began = asyncio.get_running_loop().time()
+            await pinged.answered()
+            if told is not None:
+                pinged.candidate.again_in(told)
+            return pinged.candidate._due - began
+
+    assert abs(asyncio.run(story()) - due) < candidates.PATIENCE
