@@ -6,21 +6,10 @@ deadlines; then takes signals; then reaps; then acts on what the clock says.
 
 from __future__ import annotations
 
-import math
-import os
-import signal
-
 from kleader import platform
-from kleader.link import messages as m
 from kleader.supervisor import child as children
-from kleader.supervisor.command import Command
-from kleader.supervisor.deadline import Deadline
-from kleader.supervisor.environment import environment
-from kleader.supervisor.minder import Minder
-from kleader.supervisor.signals import ENDING, POLITE, name, wanted
-from kleader.supervisor.states import NEXT, State
-from kleader.supervisor.term import Term
-from kleader.supervisor.tree import Sweep
+from kleader.supervisor.life import Life
+from kleader.supervisor.signals import wanted
 from kleader.supervisor.wakeup import Wakeup
 
 TYPE_CHECKING = False
@@ -29,322 +18,41 @@ if TYPE_CHECKING:
     from kleader.log import Log
     from kleader.supervisor.elector import Elector
 
-FAILED = 125
-_DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave what will not die
 _MOST_REAPED = 500  # in one turn, so that processes that die all the time cannot keep a deadline waiting
-_WHEN = {  # the states in which a message means something, where that is not all
-    m.Lead: {State.WAITING},
-    m.Lost: {State.LEADING, State.STOPPING, State.SWEEPING},
-    m.Yield: {State.LEADING},
-}
 
 
 class Supervisor:
     """Runs one plan to its exit status."""
 
     def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector) -> None:
-        self._plan, self._log, self._signals, self._elector = plan, log, signals, elector
-        self._deadline = Deadline(platform.KillTimer() if os.getpid() != 1 else None, plan.kill)
+        self._log, self._signals = log, signals
         self._wakeup = Wakeup(signals)
-        self._command = Command(plan, log, signals)
-        self._sweep = Sweep(self._command.tree, self._deadline, log)
-        self._minder = Minder(plan, log, signals, elector, self._command)
-        self._state = State.WAITING
-        self._term = Term(1)
-        self._status = 0  # what kleader will exit with
-        self._interrupted = False  # by Ctrl-C, before it led
-        self._more_to_reap = False
-
-    # --- the loop
+        self._life = Life(plan, log, signals, elector)
 
     def run(self) -> int:
         """Everything; returns the exit status. Whatever is raised, nothing of the command is left."""
         try:
             return self._run()
         except BaseException:
-            self._kill_main()
-            self._sweep.blindly()
+            self._life.end_blindly()
             raise
 
     def _run(self) -> int:
         platform.adopt_orphans()
         if platform.MISSING:
             self._log.warning(platform.MISSING)
-        if not self._plan.lock:
-            self._to(State.LEADING)
-            self._term.start_at = 0.0
+        life, more_to_reap = self._life, False
+        life.begin()
         while True:
-            self._act(platform.clock())
-            if self._state is State.ENDED:
-                self._elector.starter.let_go()
-                self._die_of_interrupt()
-                return self._status
-            self._wakeup.wait(self._due(), (self._elector.fd, self._command.news), at_once=self._more_to_reap)
-            self._command.look()
-            self._hear(platform.clock())
+            life.act(platform.clock())
+            if life.over:
+                return life.status()
+            self._wakeup.wait(life.due(), life.links, at_once=more_to_reap)
+            life.hear(platform.clock())
             for each in wanted(self._signals):
-                self._on_signal(each.number, platform.clock(), terminal=each.terminal)
-            self._reap(platform.clock())
-
-    def _die_of_interrupt(self) -> None:
-        """A shell wants to see that death, to end its loop or script as well: not where no shell can be above us."""
-        interrupted = self._interrupted or self._command.interrupted
-        if interrupted and self._status == 128 + signal.SIGINT and os.getsid(0) != os.getpid():
-            platform.die_of(signal.SIGINT)
-
-    def _due(self) -> float:
-        """The next instant at which something has to be done even if nothing happens."""
-        term = self._term
-        due = [term.start_at, term.stop_by, self._sweep.next_at, self._minder.due(self._state, term)]
-        if self._state in {State.LEADING, State.STOPPING}:
-            due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
-        return min(due)
-
-    def _act(self, now: float) -> None:
-        """What the clock says."""
-        term = self._term
-        self._deadline.awake(now)
-        if self._state in {State.LEADING, State.STOPPING} and (passed := self._deadline.passed(now)):
-            self._lose(passed, now, kill=now >= self._deadline.kill_at)
-        if self._command.draining and self._command.tree.empty():
-            self._begin_sweep(now)
-        if self._state is State.LEADING and now >= term.start_at:
-            self._start(now)
-        if now >= term.stop_by:
-            self._log.warning("the command did not stop in time: killing")
-            self._begin_sweep(now)
-        if self._state is State.SWEEPING and self._sweep.done(now):
-            self._swept(now)
-        if not self._minder.mind(self._state, self._term, now):
-            if self._state is State.WAITING:
-                self._end(FAILED, now)
-            else:
-                self._to(State.ENDED)
-
-    def _to(self, state: State) -> None:
-        if state not in NEXT[self._state]:
-            msg = f"from {self._state} to {state}"
-            raise AssertionError(msg)
-        self._state = state
-        self._log.role = state.value
-
-    # --- what the elector says
-
-    def _hear(self, now: float) -> None:
-        heard = self._elector.hear(now)
-        for message in heard:
-            if isinstance(message, m.Remember):
-                self._minder.memory = message.what
-            elif message.term == self._term.number:
-                self._on_message(message, now)
-        if heard:
-            self._elector.tell(m.Alive(self._term.number))
-
-    def _on_message(self, message: m.Message, now: float) -> None:
-        if self._state not in _WHEN.get(type(message), State):
-            return
-        if isinstance(message, m.Lead):
-            self._on_lead(message, now)
-        elif isinstance(message, m.Extend):
-            self._on_extend(message, now)
-        elif isinstance(message, m.Lost):
-            self._lose(message.reason, now, kill=message.kill_now)
-        elif isinstance(message, m.Yield):
-            self._on_yield(message.reason, now)
-        elif isinstance(message, m.Observe):
-            self._on_observe(message)
-        elif isinstance(message, m.Failed):
-            self._log.error(message.reason, status=message.status)
-            if self._state is State.WAITING:
-                self._end(message.status, now)
-        elif isinstance(message, m.Released):
-            self._minder.released(message, self._term)
-
-    def _on_observe(self, observe: m.Observe) -> None:
-        if self._plan.lock != "file":
-            self._log.about(namespace=observe.namespace)
-        if observe.leader != self._plan.identity:
-            self._log.info(f"the leader is {observe.leader[:256]}", leader=observe.leader[:256])
-
-    def _on_lead(self, lead: m.Lead, now: float) -> None:
-        self._term.lead = lead
-        self._term.t0 = lead.stop_at - self._plan.renew_deadline
-        self._minder.stay_awake()
-        self._deadline.begin(lead.stop_at, lead.kill_at, now)
-        self._to(State.LEADING)
-        if self._plan.lock != "file":
-            self._log.about(namespace=lead.namespace)
-        what = f"token {lead.token}, transitions {lead.transitions}"
-        self._log.info(f"became leader: {what}", token=lead.token, transitions=lead.transitions)
-        self._term.start_at = now
-
-    def _on_extend(self, extend: m.Extend, now: float) -> None:
-        if self._state is State.WAITING:  # its Lead was lost: another will say it
-            self._elector.replace()
-        elif not self._term.lost:
-            self._deadline.extend(extend.stop_at, extend.kill_at, now)
-            self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
-
-    def _on_yield(self, reason: str, now: float) -> None:
-        self._term.yielded = True
-        self._status = self._plan.loss_exit_code
-        self._log.info(f"giving up leadership: {reason}")
-        self._stop(self._plan.stop_signal or signal.SIGTERM, now, now + self._plan.stop_timeout, send=True)
-
-    # --- signals
-
-    def _on_signal(self, number: int, now: float, *, terminal: bool) -> None:
-        if self._state is State.ENDED:
-            return
-        if self._state is State.WAITING:
-            if number == signal.SIGTSTP:
-                self._minder.suspend()
-            elif number in ENDING:
-                self._log.info(f"{name(number)}: ending")
-                self._interrupted = terminal
-                self._end(128 + number, now)
-        elif self._state is State.RELEASING:
-            if number in ENDING:
-                self._minder.abandon()
-        elif number in POLITE:
-            self._on_polite(number, now, terminal=terminal)
-        else:
-            self._command.forward(number, terminal=terminal)
-
-    def _on_polite(self, number: int, now: float, *, terminal: bool) -> None:
-        """TERM and INT: once politely, again to kill, and once more to leave what will not die."""
-        term = self._term
-        if not term.quit:
-            term.quit = number
-            if self._state is State.LEADING:
-                self._status = self._status if self._command.runs else 128 + number
-                had_it = self._command.has(terminal=terminal)
-                self._stop(self._plan.stop_signal or number, now, now + self._plan.stop_timeout, send=not had_it)
-            elif self._state is State.STOPPING and not self._command.has(terminal=terminal):
-                self._command.ask_to_stop(self._plan.stop_signal or number)
-        elif self._state is not State.SWEEPING:
-            self._log.warning(f"{name(number)} again: killing")
-            self._begin_sweep(now)
-        elif now >= self._sweep.began + _DELIBERATE:
-            self._log.error(f"{name(number)} again: leaving processes that will not die; the lock is not released")
-            self._status = self._status or 128 + number
-            self._to(State.ENDED)
-
-    # --- children
-
-    def _reap(self, now: float) -> None:
-        reaped = children.reap(_MOST_REAPED)
-        self._more_to_reap = len(reaped) == _MOST_REAPED
-        for pid, status in reaped:
-            self._sweep.reaped(pid)
-            if pid == self._elector.pid:
-                self._minder.ended(status, now)
-                self._hear(now)  # its last words
-            elif self._command.main and pid == self._command.main.pid:
-                self._on_main(self._command.main, status, now)
-
-    def _on_main(self, main: children.Child, status: int, now: float) -> None:
-        if os.WIFSTOPPED(status):
-            if self._state in {State.LEADING, State.STOPPING}:
-                self._command.suspended(status)
-            return
-        self._command.ended(main, status, now)
-        if self._state is State.ENDED:
-            return
-        if main.late:
-            self._lose("the deadline passed before the command could start", now, kill=True)
-            return
-        if not self._term.over or self._term.quit:
-            self._status = main.status or 0
-        if self._plan.until_empty and self._state in {State.LEADING, State.STOPPING} and not main.failure:
-            self._command.draining = True
-            if self._state is State.STOPPING:
-                self._command.ask_to_stop(self._plan.stop_signal or self._term.quit or signal.SIGTERM)
-        elif self._state is not State.SWEEPING:
-            self._begin_sweep(now)
-
-    # --- the command
-
-    def _start(self, now: float) -> None:
-        term = self._term
-        term.start_at = math.inf
-        env = environment(self._plan, term.lead, term.incarnation)
-        try:
-            main = self._command.fork(env, self._elector.starter.inherited, self._deadline.stop_at, now)
-        except OSError as error:
-            self._log.error(f"cannot start the command: {error.strerror}")
-            self._status = FAILED
-            self._begin_sweep(now)
-            return
-        self._elector.tell(m.Started(term.number, main.pid, main.start))
-        main.let_through()
-        self._log.debug(f"forked the command: pid {main.pid}", pid=main.pid)
-
-    def _lose(self, reason: str, now: float, *, kill: bool) -> None:
-        """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""
-        term = self._term
-        first, term.lost = not term.lost, True
-        if first and not term.quit:
-            self._status = self._plan.loss_exit_code
-        if self._state is not State.SWEEPING and (kill or not self._command.runs):
-            self._begin_sweep(now)
-        if first:  # after the kill: a log on a disk that hangs must not delay it
-            self._log.error(f"lost the lock: {reason}")
-        if first and self._state is not State.SWEEPING:
-            by = min(term.stop_by, now + self._plan.grace, self._deadline.kill_at)
-            if self._state is State.LEADING:
-                self._stop(self._plan.stop_signal or signal.SIGTERM, now, by, send=True)
-            term.stop_by = by
-
-    def _stop(self, number: int, now: float, by: float, *, send: bool) -> None:
-        self._term.start_at = math.inf
-        if not self._command.runs:  # between two starts
-            self._begin_sweep(now)
-            return
-        self._to(State.STOPPING)
-        self._term.stop_by = by
-        self._log.info(f"stopping the command with {name(number)}")
-        self._elector.tell(m.Stopping(self._term.number))
-        if send:
-            self._command.ask_to_stop(number)
-
-    def _begin_sweep(self, now: float) -> None:
-        """From here on SIGKILL, until nothing is left."""
-        self._term.start_at = self._term.stop_by = math.inf
-        self._command.draining = False
-        self._to(State.SWEEPING)
-        self._kill_main()
-        self._sweep.begin(now)
-
-    def _kill_main(self) -> None:
-        """The one process that can be killed without looking for it, which takes descriptors that may be short."""
-        if self._command.main:
-            self._command.main.send(signal.SIGKILL)
-
-    def _swept(self, now: float) -> None:
-        """Nothing of the term is alive."""
-        term = self._term
-        if term.over and self._plan.on_loss == "wait" and not term.quit:
-            self._contend_again()
-        elif self._command.again and not term.quit and not term.over:
-            self._to(State.LEADING)
-            term.start_at = now + self._command.pause(now)
-        else:
-            self._end(self._status, now)
-
-    def _contend_again(self) -> None:
-        self._to(State.WAITING)
-        self._deadline.end()
-        previous, self._term = self._term, Term(self._term.number + 1)
-        self._status = 0
-        release = self._plan.release and not previous.lost
-        self._elector.tell(m.Again(previous.number, self._term.incarnation, release))
-
-    # --- the end
-
-    def _end(self, status: int, now: float) -> None:
-        """Nothing runs. The elector gives up what may be ours, then ends; then so do we."""
-        self._status = status
-        self._to(State.RELEASING)
-        self._deadline.end()
-        self._minder.dismiss(self._term, now)
+                life.on_signal(each.number, platform.clock(), terminal=each.terminal)
+            reaped = children.reap(_MOST_REAPED)
+            more_to_reap = len(reaped) == _MOST_REAPED
+            now = platform.clock()
+            for pid, status in reaped:
+                life.reaped(pid, status, now)

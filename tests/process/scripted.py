@@ -27,7 +27,7 @@ from kleader.link import plan as plans
 from kleader.link.channel import Channel
 from kleader.supervisor import child
 from kleader.supervisor.elector import Elector
-from kleader.supervisor.loop import Supervisor
+from kleader.supervisor.life import Life
 
 if TYPE_CHECKING:
     from kleader.link.plan import Plan
@@ -135,7 +135,7 @@ def main() -> None:
     elif given.get("fault") == "before kill":
         stop_once(Elector, "kill")
     elif given.get("fault") == "a bug":
-        Supervisor._on_extend = fail  # type: ignore[assignment,method-assign]
+        Life._on_extend = fail  # type: ignore[assignment,method-assign]
     elif given.get("fault") == "may not kill":
         os.kill = refuse
     if given.get("no_timer"):
