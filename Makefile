@@ -129,7 +129,9 @@ put-in-place:
 	@[ ! -e $(ROOT)/lib/kleader ] || mv $(ROOT)/lib/kleader $(OLD)
 	@mv $(NEW) $(ROOT)/lib/kleader
 	@rm -rf $(OLD)
-	@ln -sfn ../lib/kleader/bin/kleader $(ROOT)/bin/kleader
+	@for program in kleader kubectl-leader kubectl_complete-leader; do \
+		ln -sfn ../lib/kleader/bin/$$program $(ROOT)/bin/$$program || exit 1; \
+	done
 	@for page in $(PAGES); do \
 		section=$(ROOT)/share/man/man$${page##*.}; \
 		install -d $$section && install -m 644 $$page $$section || exit 1; \

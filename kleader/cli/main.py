@@ -40,7 +40,7 @@ for command in (run, status, wait, check, manifest, completion):
     cli.add_command(command)
 
 
-def main() -> None:
+def main(program: str = "kleader") -> None:
     """Run the command line. Whatever goes wrong is one line; as PID 1 a TERM waits until somebody takes it."""
     _open_standard_streams()
     if os.getpid() == 1:
@@ -48,7 +48,7 @@ def main() -> None:
     if sys.platform not in SUPPORTED:
         fail(f"{sys.platform} is not supported: Linux is, and macOS with limits", FAILED)
     try:
-        cli(prog_name="kleader")
+        cli(prog_name=program)
     except OSError as error:
         fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", FAILED)
     except Exception as error:  # noqa: BLE001 - nobody sees a traceback

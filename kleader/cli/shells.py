@@ -49,9 +49,13 @@ class Subcommand(NamedTuple):
 
 def script(shell: str, root: click.Command) -> str:
     """The script for one of ``kleader.cli.completion.SHELLS``."""
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](subcommands(root))
+
+
+def subcommands(root: click.Command) -> list[Subcommand]:
+    """What the commands of the program take, by name."""
     assert isinstance(root, click.Group)  # noqa: S101 - there is but one root
-    commands = [_subcommand(name, command) for name, command in sorted(root.commands.items())]
-    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands)
+    return [_subcommand(name, command) for name, command in sorted(root.commands.items())]
 
 
 def _subcommand(name: str, command: click.Command) -> Subcommand:

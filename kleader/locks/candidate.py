@@ -33,7 +33,7 @@ STRATEGY = "OldestEmulationVersion"
 RENEWAL = 300.0  # seconds; client-go's requeueInterval
 _VERSIONS = ("v1beta1", "v1alpha2")
 PATIENCE = 5.0  # seconds; the control plane's, after a ping, and for how long it believes a sign of life
-_SLACK = 0.3  # seconds; within which it has acted on what it was woken by
+_SLACK = 0.1  # seconds; more than two clocks drift apart over that patience
 _PAUSE = 2.0  # seconds; less than that patience
 
 

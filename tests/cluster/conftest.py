@@ -11,7 +11,15 @@ from tests.cluster.contract import Client
 from tests.cluster.fleet import Fleet
 from tests.support import clientgo as clientgo_module
 from tests.support.checker import Witness
-from tests.support.controlplane import MANAGER, NEEDED, ControlPlane, binaries, given_kubeconfig, plane_for_tests
+from tests.support.controlplane import (
+    KUBECTL,
+    MANAGER,
+    NEEDED,
+    ControlPlane,
+    binaries,
+    given_kubeconfig,
+    plane_for_tests,
+)
 from tests.support.gobuild import GoError
 from tests.support.plane import NeedsOwnPlane
 from tests.support.processes import keep
@@ -37,6 +45,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
             binaries(*NEEDED)
         if "garbage_collector" in wanted and given_kubeconfig() is None:
             binaries(MANAGER)
+        if "kubectl" in wanted:
+            binaries(KUBECTL)
         if wanted & {"clientgo", "for_life"}:
             clientgo_module.build_all()
     except GoError as error:

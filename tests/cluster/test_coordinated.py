@@ -164,7 +164,7 @@ def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: C
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("just_now", "most"), [(False, 10), (True, 14)], ids=["long ago", "just now"])
+@pytest.mark.parametrize(("just_now", "most"), [(False, 12), (True, 12)], ids=["long ago", "just now"])
 def test_a_crashed_candidate_that_is_still_registered_does_not_delay_a_handover_for_long(
     coordinated: Coordinated, trials: Trials, *, just_now: bool, most: float
 ) -> None:

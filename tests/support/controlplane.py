@@ -1,7 +1,7 @@
 """A real kube-apiserver and etcd for the tests; also `python -m tests.support.controlplane build|path|run`.
 
 The binaries are $KUBEBUILDER_ASSETS's where that is set (envtest's convention), else built from tests/controlplane;
-so is kube-controller-manager where they have none, as envtest's have not.
+so are kube-controller-manager and kubectl where they have none, as some envtests have not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NEEDED = ("etcd", "kube-apiserver")
-MANAGER = "kube-controller-manager"
+MANAGER, KUBECTL = "kube-controller-manager", "kubectl"
+EXTRA = (MANAGER, KUBECTL)  # built where $KUBEBUILDER_ASSETS has none of its own
 USERS = 2000  # user-0 … user-1999 may do LEASE_RULES everywhere; bare-0 … bare-1999 what a test grants
 CANDIDATES = "candidates"
 ORPHAN: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "orphan"}}
@@ -38,7 +39,7 @@ ORPHAN: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespa
 
 def module() -> GoModule:
     """Return the Go module that the binaries are built from."""
-    commands = ("kube-apiserver", MANAGER, "kubectl")
+    commands = ("kube-apiserver", *EXTRA)
     packages = {"etcd": "./etcd", **{name: f"k8s.io/kubernetes/cmd/{name}" for name in commands}}
     otherwise = ", or set KUBEBUILDER_ASSETS to a directory with kube-apiserver and etcd"
     version = GoModule("controlplane", packages).required("k8s.io/kubernetes")
@@ -54,7 +55,7 @@ def binaries(*names: str) -> Path:
         missing = [name for name in names if shutil.which(name, path=assets) is None]
         if not missing:
             return Path(assets)
-        if missing != [MANAGER]:
+        if not {*missing} <= {*EXTRA}:
             raise GoError(f"KUBEBUILDER_ASSETS={assets} has no {', '.join(missing)}")
     return module().build(*names)
 
@@ -62,8 +63,9 @@ def binaries(*names: str) -> Path:
 def build_all() -> Path:
     """Build what the tests may need; return the directory that holds NEEDED."""
     if not os.environ.get("KUBEBUILDER_ASSETS"):
-        return binaries(*NEEDED, MANAGER)  # at once: they share most packages
-    binaries(MANAGER)
+        return binaries(*NEEDED, *EXTRA)  # at once: they share most packages
+    for name in EXTRA:
+        binaries(name)
     return binaries(*NEEDED)
 
 
