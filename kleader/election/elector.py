@@ -19,7 +19,6 @@ A lock that does not expire (:mod:`kleader.election.for_life`) has acquire and r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import Protocol
 
@@ -46,7 +45,7 @@ _PARTS: dict[Phase, _Part] = {Phase.FOLLOWING: acquire, Phase.LEADING: renew, Ph
 
 def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action, ...]]:
     """What follows from ``event`` at ``now``. Events that came too late to matter change nothing."""
-    turn = Turn(replace(state), now)
+    turn = Turn(state.copy(), now)
     match event:
         case e.Got() | e.Wrote() | e.Failed():
             _answered(turn, event)

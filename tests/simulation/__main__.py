@@ -6,6 +6,7 @@ Exit status 1: a promise was broken. Each failure is told with its seed and the 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import platform
 import secrets
@@ -44,7 +45,7 @@ def main() -> int:
     wanted = args.schedules or (sys.maxsize if args.minutes else 10_000)
     tally = Tally()
     parts = _parts(first, wanted, end)
-    with ProcessPoolExecutor(args.jobs) as pool:
+    with ProcessPoolExecutor(args.jobs, initializer=gc.freeze) as pool:  # what is imported is no garbage
         under_way = {pool.submit(play, part, args.kind) for part in islice(parts, 2 * args.jobs)}
         while under_way:
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import _get_running_loop, _set_running_loop
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -29,7 +30,7 @@ class Loop:
     """Tasks of one host. What one of them raises is raised by the world, unless it was ended."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        self._host, self._soon = host, host.world.soon
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their beginning
         self._self = cast("asyncio.AbstractEventLoop", self)
 
@@ -39,12 +40,12 @@ class Loop:
 
     def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> None:
         """After what happens now."""
-        self._host.world.soon(partial(self._run, context.run if context else _call, callback, args))
+        self._soon(partial(self._run, context.run, callback, *args) if context else partial(self._run, callback, *args))
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> Handle:
         """In so many seconds of the host's clock."""
         handle = Handle()
-        self._host.after(delay, lambda: None if handle.cancelled else self._run(_call, callback, args))
+        self._host.after(delay, lambda: None if handle.cancelled else self._run(callback, *args))
         return handle
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -79,11 +80,7 @@ class Loop:
         if not task.cancelled():
             task.result()
 
-    def _run(self, run: Callable[..., object], callback: Callable[..., object], args: tuple[object, ...]) -> None:
-        if asyncio._get_running_loop() is not self._self:
-            asyncio._set_running_loop(self._self)
-        run(callback, *args)
-
-
-def _call(callback: Callable[..., object], *args: object) -> object:
-    return callback(*args)
+    def _run(self, callback: Callable[..., object], *args: object) -> None:
+        if _get_running_loop() is not self._self:
+            _set_running_loop(self._self)
+        callback(*args)

@@ -33,6 +33,7 @@ class Machine(Host):
         me = replace(me, twofold=len(kept) > 1)
         super().__init__(world, name, me, kept)
         self.state: State | None = None  # None: there is no elector
+        self.due = inf  # when it wants to be woken
         self.missed: list[Callable[[], object]] = []  # while paused
         self.pair: Pair | None = None  # of the present elector
         self.watching: Watch | None = None
@@ -89,11 +90,13 @@ class Machine(Host):
         if self.state is None or self.paused:
             return
         if isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
-            event = replace(event, seen=self._at_whole_seconds(event.seen))
+            if (seen := self._at_whole_seconds(event.seen)) is not event.seen:
+                event = replace(event, seen=seen)
             self.saw.add(self.kept[0].name)
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(self.state, event, now)
-        assert self.state.wake_at > now.boot, "spins"
+        self.due = self.state.wake_at
+        assert self.due > now.boot, "spins"
         life = self.life
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
@@ -101,16 +104,17 @@ class Machine(Host):
             if life != self.life:
                 return
             self.deliver(partial(self._perform, action))
-        if life == self.life and (wake_at := self.state.wake_at) < inf:
-            self.after(max(1e-6, wake_at - self.boot), partial(self._wake, life, wake_at))
+        if life == self.life and self.due < inf:
+            self.after(max(1e-6, self.due - self.boot), partial(self._wake, life, self.due))
 
     def _at_whole_seconds(self, seen: Observed) -> Observed:
-        if not self.coarse or seen.record.holder == self.me.identity or seen.record.renewed is None:
+        renewed = seen.record.renewed
+        if not self.coarse or not renewed or not renewed % SECOND or seen.record.holder == self.me.identity:
             return seen
-        return replace(seen, record=replace(seen.record, renewed=seen.record.renewed // SECOND * SECOND))
+        return replace(seen, record=replace(seen.record, renewed=renewed // SECOND * SECOND))
 
     def _wake(self, life: int, due: float) -> None:
-        if self.state and life == self.life and self.state.wake_at == due:
+        if self.state and life == self.life and self.due == due:
             self.tell(e.Woke())
 
     def pause(self, seconds: float) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from dataclasses import replace
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from kleader.locks.base import Traits
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """The object as etcd has it; what an Observed carries as its base."""
 
     uid: int
@@ -77,7 +78,7 @@ class Kept:
     def edit(self, **fields: object) -> None:
         """Somebody's hand on the object."""
         if self.stored:
-            self._commit(replace(self.stored, **fields))  # type: ignore[arg-type]
+            self._commit(self.stored._replace(**fields))  # type: ignore[arg-type]
 
     def create(self, record: Record, *, untouched: bool) -> None:
         """Somebody else's creation."""
@@ -93,17 +94,19 @@ class Kept:
         """What a watch from this version begins with; without one: the object as it is."""
         if not version:
             return [self.stored.observed()] if self.stored else []
-        return [seen for revision, seen in self.history if revision > int(version)]
+        return [seen for _, seen in self.history[bisect_right(self.history, int(version), key=itemgetter(0)) :]]
 
     def _as_kept(self, record: Record) -> Record:
         tick = self.traits.tick
+        if tick == 1:
+            return record
         acquired, renewed = (
             time if time is None else time // tick * tick for time in (record.acquired, record.renewed)
         )
         return replace(record, acquired=acquired, renewed=renewed)
 
     def _commit(self, stored: Stored) -> Observed:
-        self.stored = replace(stored, version=next(self._revisions))
+        self.stored = stored._replace(version=next(self._revisions))
         seen = self.stored.observed()
         self._tell(self.stored.version, seen)
         return seen

@@ -37,6 +37,7 @@ class World:
         self.now = 0.0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._soon: deque[Callable[[], None]] = deque()
+        self.soon = self._soon.append  # do something after what happens now, before anything else does
         self._count = 0
         self._log: deque[tuple[float, tuple[object, ...]]] = deque(maxlen=REMEMBERED)
         self.server = Server()
@@ -67,10 +68,6 @@ class World:
     def after(self, seconds: float, what: Callable[[], None]) -> None:
         """Do something in so many seconds."""
         self.at(self.now + seconds, what)
-
-    def soon(self, what: Callable[[], None]) -> None:
-        """Do something after what happens now, before anything else does."""
-        self._soon.append(what)
 
     def run(self, until: float) -> None:
         """Let time pass."""
