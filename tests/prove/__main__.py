@@ -1,0 +1,178 @@
+"""python -m tests.prove: faults befall real candidates, and the simulator plays on what is left of the machine.
+
+Exit status 1: a promise was broken, or a fault could not be brought about. The seed says which faults come in which
+order and whom they hit; when exactly, and what comes of it, is the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime as dt
+import os
+import platform
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.prove import on_plane, on_processes
+from tests.prove.driver import Chaos, Group
+from tests.prove.fleet import STYLES
+from tests.prove.kinds import GROUPS
+from tests.prove.table import LEGEND, Table
+from tests.support.controlplane import NEEDED, ControlPlane, binaries
+from tests.support.processes import adopt_orphans, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    """Run as told; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
+    parser.add_argument("--minutes", type=float, metavar="M", default=30, help="for how long (default: 30)")
+    parser.add_argument("--seed", type=int, metavar="S", help="what the choice of faults follows from; default: fresh")
+    parser.add_argument("--groups", type=int, metavar="G", default=len(GROUPS), help="control planes with their fleets")
+    parser.add_argument("--fleets", type=int, metavar="K", help="at most so many on each control plane")
+    parser.add_argument("--kind", help="fleets of this kind alone")
+    parser.add_argument("--fault", help="faults whose names contain this alone")
+    parser.add_argument("--kleader", type=Path, metavar="DIR", default=HERE, help="the directory of the package to try")
+    parser.add_argument("--no-simulation", action="store_true", help="chaos alone")
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = secrets.randbits(32)
+    return reaped(lambda: prove(args))
+
+
+def reaped(work: Callable[[], int]) -> int:
+    """Do this in a process of its own, and reap whatever becomes an orphan meanwhile; nothing is left at the end."""
+    adopt_orphans()
+    worker = os.fork()
+    if worker == 0:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        status = 1
+        try:
+            status = work()
+        except KeyboardInterrupt:
+            status = 130
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker has it too
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(worker, number))
+    while True:
+        pid, status = os.wait()
+        if pid == worker:
+            sweep()
+            return os.waitstatus_to_exitcode(status)
+
+
+def prove(args: argparse.Namespace) -> int:
+    """Chaos and simulation; prints the table."""
+    say(f"seed {args.seed}")
+    begun = time.monotonic()
+    until = begun + 60 * args.minutes
+    faults = [fault for fault in on_processes.FAULTS if not args.fault or args.fault in fault.name]
+    shared = [fault for fault in on_plane.FAULTS if not args.fault or args.fault in fault.name]
+    lacking = [(each.name, each.missing()) for each in faults] + [(each.name, each.missing()) for each in shared]
+    missing = {name: why for name, why in lacking if why}
+    table = Table([name for name, _ in lacking], missing)
+    directory = Path(tempfile.mkdtemp(prefix="kleader-prove-"))
+    styles = tuple(style for style in STYLES if not style.root or os.geteuid() == 0)
+    chaos = Chaos(
+        args.seed,
+        directory,
+        args.kleader.resolve(),
+        [fault for fault in faults if fault.name not in missing],
+        [fault for fault in shared if fault.name not in missing],
+        styles,
+        table,
+        say,
+    )
+    binaries(*NEEDED)
+    simulator = None if args.no_simulation else simulate(args.minutes, args.seed, directory)
+    failed = run(chaos, args, until)
+    print(table.text())
+    print(LEGEND)
+    took = time.monotonic() - begun
+    today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"seed {args.seed}; {took / 60:.1f} minutes; {machine}; {today}", flush=True)
+    problems = table.problems() + failed
+    if simulator and not simulated(simulator, directory):
+        problems.append("the simulator has found a schedule that breaks a promise")
+    for problem in problems:
+        print(f"error: {problem}", flush=True)
+    if not problems:
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
+        print(f"logs: {directory}", flush=True)
+    return 1 if problems else 0
+
+
+def run(chaos: Chaos, args: argparse.Namespace, until: float) -> list[str]:
+    """One thread for each control plane; returns what went wrong with them."""
+    planes, groups, failed = [], [], []
+    try:
+        for number, kinds in enumerate(GROUPS[: args.groups]):
+            chosen = [kind for kind in kinds if args.kind in {None, kind.name}][: args.fleets]
+            if not chosen:
+                continue
+            plane = ControlPlane(coordinated=True)
+            plane.start()
+            planes.append(plane)
+            groups.append(Group(chaos, number, plane, chosen))
+
+        def go(group: Group) -> None:
+            try:
+                group.run(until)
+            except Exception as error:  # noqa: BLE001 - told at the end
+                failed.append(f"{type(error).__name__}: {error}")
+
+        threads = [threading.Thread(target=go, args=[group]) for group in groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        for plane in planes:
+            plane.stop()
+    return failed
+
+
+def simulate(minutes: float, seed: int, directory: Path) -> subprocess.Popen[bytes]:
+    """Let the simulator play on what is left of the machine."""
+    argv = ["nice", "-n", "19", sys.executable, "-m", "tests.simulation", f"--minutes={minutes}", f"--seed={seed}"]
+    with (directory / "simulation").open("wb") as out:
+        return subprocess.Popen(argv, stdout=out, stderr=out)
+
+
+def simulated(simulator: subprocess.Popen[bytes], directory: Path) -> bool:
+    """Print what it has found; whether all went well."""
+    status = simulator.wait()
+    print((directory / "simulation").read_text())
+    return status == 0
+
+
+_speaking = threading.Lock()
+
+
+def say(text: str) -> None:
+    """One message at a time."""
+    with _speaking:
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

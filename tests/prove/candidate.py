@@ -1,0 +1,146 @@
+"""One candidate: how it was started, and the processes that it consists of."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.checker import Term
+    from tests.support.processes import Process
+    from tests.support.proxy import Proxy
+
+
+class Missed(Exception):  # noqa: N818 - an outcome
+    """Whom a fault was meant for is not there any more: the trial does not count."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a candidate runs in, and what its command does."""
+
+    name: str
+    does: tuple[str, ...] = ("--term-delay=0.2",)  # the witness's options
+    prefix: tuple[str, ...] = ()  # of kleader
+    before: tuple[str, ...] = ()  # the command
+    init: bool = False  # PID 1 of a PID namespace
+    root: bool = False  # needs to be root
+
+    @property
+    def brood(self) -> bool:
+        """Whether its command leaves a descendant that has a session of its own and is deaf to TERM."""
+        return "--descendant" in self.does
+
+
+DEAF = ("--ignore-term", "--descendant")
+PLAIN = Style("plain")
+BROOD = Style("deaf, with a descendant", DEAF)
+INIT = Style("PID 1", DEAF, ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"), init=True, root=True)
+ELSEWHEN = Style(
+    "another CLOCK_BOOTTIME",
+    prefix=("unshare", "--time", "--boottime=1000000"),
+    before=("nsenter", f"--time=/proc/{os.getpid()}/ns/time"),  # the witnesses have one clock
+    root=True,
+)
+
+
+@dataclass
+class Access:
+    """Who a candidate is to the API server: a token in a file, or a client certificate in its kubeconfig."""
+
+    config: Path
+    proxy: Proxy
+    tokens: tuple[str, str]
+    token_file: Path | None
+    renew: Callable[[float], None]  # writes a certificate that is good for so many seconds
+
+    @property
+    def authorizations(self) -> set[str]:
+        return {f"Bearer {token}" for token in self.tokens}
+
+
+@dataclass
+class Candidate:
+    """A running `kleader run`."""
+
+    identity: str
+    style: Style
+    process: Process
+    access: Access | None  # None: of the file lock
+
+    @property
+    def running(self) -> bool:
+        return self.process.running
+
+    @property
+    def knows(self) -> bool:
+        """It has told of a leader: itself or another."""
+        err = self.process.err
+        return "the leader is " in err or "became leader" in err
+
+    def supervisor(self) -> psutil.Process:
+        """The topmost process that is kleader's own; Missed where there is none."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            top = psutil.Process(self.process.pid)
+            for each in (top, *top.children(recursive=True)):
+                if "supervise" in words(each):
+                    return each
+        raise Missed(f"{self.identity} has no supervisor")
+
+    def elector(self) -> psutil.Process:
+        """The process with the network, or the file lock's guard; Missed where there is none just now."""
+        supervisor = self.supervisor()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for each in supervisor.children():
+                with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                    if "elect" in words(each) or ("supervise" in words(each) and os.getsid(each.pid) == each.pid):
+                        return each
+        raise Missed(f"{self.identity} has no elector")
+
+    def command(self, term: Term) -> psutil.Process:
+        """The main process of the term."""
+        return self._named(term.pid)
+
+    def descendant(self, term: Term) -> psutil.Process:
+        """What the term's main process has left."""
+        if not term.descendants:
+            raise Missed(f"{self.identity} has no descendant")
+        return self._named(term.descendants[0].pid)
+
+    def everybody(self) -> list[psutil.Process]:
+        """All of its processes, the parents first."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            top = psutil.Process(self.process.pid)
+            return [top, *top.children(recursive=True)]
+        raise Missed(f"{self.identity} has ended")
+
+    def _named(self, pid: int) -> psutil.Process:
+        """Who has this pid in the innermost of its PID namespaces."""
+        for each in self.supervisor().children(recursive=True):
+            if innermost(each.pid) == pid:
+                return each
+        raise Missed(f"{self.identity} has no process {pid}")
+
+
+def words(process: psutil.Process) -> list[str]:
+    """Its command line; nothing where it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def innermost(pid: int) -> int:
+    """The pid by which the process knows itself; 0 where it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
+            return next(int(line.split()[-1]) for line in status if line.startswith("NSpid:"))
+    except (OSError, StopIteration):
+        return 0

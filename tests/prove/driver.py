@@ -1,0 +1,187 @@
+"""Deals faults to the fleets of one control plane, round by round, and sees what comes of each.
+
+In a round either every fleet has a fault of its own, all at once, or the control plane has one, which is everybody's.
+Which it is, whom it hits and when is drawn from the seed; the classes that came least often come first.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tests.prove.candidate import Missed
+from tests.prove.fault import Trial
+from tests.prove.fleet import Fleet, Setting, story
+from tests.support.witness import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from tests.prove.candidate import Style
+    from tests.prove.fault import Fault, SharedFault
+    from tests.prove.kinds import Kind
+    from tests.prove.table import Table
+    from tests.support.checker import Term
+    from tests.support.controlplane import ControlPlane
+
+ALLOWANCE = 3.0  # seconds beyond the timings: for starting processes, and for a machine that has other work
+PATIENCE = 90.0  # seconds until a fleet that is not whole is given up
+SHARED_EVERY = 5  # rounds
+
+
+@dataclass
+class Chaos:
+    """What all groups have in common."""
+
+    seed: int
+    directory: Path
+    kleader: Path
+    faults: Sequence[Fault]
+    shared: Sequence[SharedFault]
+    styles: tuple[Style, ...]
+    table: Table
+    tell: Callable[[str], None]
+
+
+class Group:
+    """The fleets on one control plane."""
+
+    def __init__(self, chaos: Chaos, number: int, plane: ControlPlane, kinds: Sequence[Kind]) -> None:
+        self._chaos, self._plane = chaos, plane
+        self._rng = random.Random(f"{chaos.seed}:{number}")  # noqa: S311 - to be replayed
+        self._dealt: dict[str, int] = {}
+        self.fleets = [self._fleet(f"{number}-{kind.name}", kind) for kind in kinds]
+        self._pool = ThreadPoolExecutor(len(self.fleets))
+
+    def _fleet(self, name: str, kind: Kind) -> Fleet:
+        directory = self._chaos.directory / name
+        (directory / "disk").mkdir(parents=True)
+        rng = random.Random(f"{self._chaos.seed}:{name}")  # noqa: S311 - likewise
+        return Fleet(name, kind, self._plane, Setting(directory, rng, self._chaos.kleader, self._chaos.styles))
+
+    def run(self, until: float) -> None:
+        """Rounds until this instant of time.monotonic(); what goes wrong in one fleet is that fleet's."""
+        try:
+            list(self._pool.map(Fleet.open, self.fleets))
+            list(self._pool.map(lambda fleet: self._whole(fleet, "the start"), self.fleets))
+            number = 0
+            while time.monotonic() < until:
+                number += 1
+                if self._chaos.shared and number % SHARED_EVERY == 0 and any(fleet.kind.api for fleet in self.fleets):
+                    self._shared_round()
+                else:
+                    self._round()
+        finally:
+            list(self._pool.map(Fleet.close, self.fleets))
+            self._pool.shutdown()
+
+    # --- a fault of its own for each
+
+    def _round(self) -> None:
+        tasks: list[Future[object]] = []
+        for fleet in self.fleets:
+            try:
+                leader, term = fleet.leader()
+            except Missed:  # it has just lost it, by itself
+                tasks.append(self._pool.submit(self._whole, fleet, "the last fault"))
+                continue
+            if fault := self._deal([each for each in self._chaos.faults if each.suits(fleet, leader)]):
+                trial = Trial(fleet, leader, term, random.Random(fleet.rng.random()))  # noqa: S311 - likewise
+                tasks.append(self._pool.submit(self._try, fault, trial))
+        for task in tasks:
+            task.result()
+
+    def _deal(self, faults: Sequence[Fault]) -> Fault | None:
+        fewest = min((self._dealt.get(fault.name, 0) for fault in faults), default=0)
+        choice = [fault for fault in faults if self._dealt.get(fault.name, 0) == fewest]
+        if not choice:
+            return None
+        fault = self._rng.choice(choice)
+        self._dealt[fault.name] = self._dealt.get(fault.name, 0) + 1
+        return fault
+
+    def _try(self, fault: Fault, trial: Trial) -> None:
+        fleet = trial.fleet
+        time.sleep(trial.rng.uniform(0, fleet.kind.period))  # at any moment between two renewals
+        since = clock()
+        try:
+            with trial.undo:
+                fault.inject(trial)
+                time.sleep(trial.hold)
+            if not fault.ends:  # it may end the term: by the deadline at the latest
+                time.sleep(max(0.0, fleet.kind.deadline + fleet.kind.period - trial.hold))
+        except Missed as missed:
+            self._dealt[fault.name] -= 1
+            self._chaos.table.missed(fault.name, str(missed))
+            self._whole(fleet, fault.name)
+            return
+        except Exception as error:  # noqa: BLE001 - the table tells which class cannot be injected
+            self._chaos.table.failed(fault.name, f"{type(error).__name__}: {error}")
+            self._whole(fleet, fault.name)
+            return
+        bound = fault.bound(fleet, trial.hold) + ALLOWANCE
+        self._judge(fleet, fault.name, since, bound, over=trial.term if fault.ends else None)
+
+    # --- a fault for all
+
+    def _shared_round(self) -> None:
+        fault = self._rng.choice(self._least(self._chaos.shared))
+        self._dealt[fault.name] = self._dealt.get(fault.name, 0) + 1
+        since = clock()
+        try:
+            with ExitStack() as undo:
+                time.sleep(fault.inject(self._plane, self._rng, undo))
+        except Exception as error:  # noqa: BLE001 - likewise
+            self._chaos.table.failed(fault.name, f"{type(error).__name__}: {error}")
+            self._plane.recover()
+            return
+        took = (clock() - since) / 1e9
+
+        def judge(fleet: Fleet) -> None:
+            bound = fleet.kind.expiry + ALLOWANCE + (took if fleet.kind.api else 0)
+            self._judge(fleet, fault.name, since, bound, counts=fleet is self.fleets[0])
+
+        list(self._pool.map(judge, self.fleets))
+
+    def _least(self, faults: Sequence[SharedFault]) -> list[SharedFault]:
+        fewest = min(self._dealt.get(fault.name, 0) for fault in faults)
+        return [fault for fault in faults if self._dealt.get(fault.name, 0) == fewest]
+
+    # --- what came of it
+
+    def _judge(
+        self, fleet: Fleet, name: str, since: int, bound: float, *, over: Term | None = None, counts: bool = True
+    ) -> None:
+        """Let the fleet become whole, and enter into the table what was seen since that instant."""
+        whole = self._whole(fleet, name, over)
+        terms = fleet.witness.terms()
+        gaps = [(later.main.born - earlier.last) / 1e9 for earlier, later in pairwise(terms) if later.born >= since]
+        late = not whole or max(gaps, default=0.0) > bound
+        self._chaos.table.trial(name, gaps, bound, late=late, counts=counts)
+        if late and gaps:
+            self._chaos.tell(f"late: {fleet.name}: {name}: {max(gaps):.1f} s without a leader, {bound:.1f} s expected")
+        self._overlaps(fleet, name, since)
+
+    def _whole(self, fleet: Fleet, name: str, over: Term | None = None) -> bool:
+        """Wait until it is; one that does not become so is told of, and all of its candidates are started anew."""
+        if fleet.settle(PATIENCE, over):
+            return True
+        self._chaos.table.stuck(name)
+        self._chaos.tell(f"not whole within {PATIENCE:.0f} s after {name}: {fleet.name}\n{story(fleet, 0)}")
+        for candidate in list(fleet.slots.values()):
+            fleet.put_down(candidate)
+        return fleet.settle(PATIENCE) and False
+
+    def _overlaps(self, fleet: Fleet, name: str, since: int) -> None:
+        wrong = [str(overlap) for overlap in fleet.witness.overlaps()]
+        wrong += [f"token {b.token} came after {a.token}" for a, b in fleet.witness.wrong_tokens(restarts=True)]
+        if new := self._chaos.table.news(fleet.name, name, wrong):
+            told = "\n".join(new)
+            self._chaos.tell(f"OVERLAP: seed {self._chaos.seed}, {fleet.name}, {name}:\n{told}\n{story(fleet, since)}")

@@ -1,0 +1,236 @@
+"""Three candidates for one lock of one kind, their witness, and what lies between them and the API server."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.prove.candidate import BROOD, ELSEWHEN, INIT, PLAIN, Access, Candidate, Missed, Style, words
+from tests.support.api import path_of
+from tests.support.checker import Witness
+from tests.support.httpproxy import HttpProxy
+from tests.support.port import LOOPBACK
+from tests.support.processes import Processes
+from tests.support.proxy import Proxy
+from tests.support.witness import clock
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+    from tests.prove.kinds import Kind
+    from tests.support.api import Object
+    from tests.support.checker import Term
+    from tests.support.controlplane import ControlPlane
+
+SLOTS = ("a", "b", "c")
+STYLES = (PLAIN, PLAIN, BROOD, BROOD, INIT, ELSEWHEN)
+RULES: list[Object] = [
+    {
+        "apiGroups": ["", "coordination.k8s.io"],
+        "resources": ["leases", "configmaps", "endpoints", "services", "pods", "leasecandidates", "events"],
+        "verbs": ["get", "watch", "create", "update", "patch", "delete"],
+    }
+]
+BEATING = 0.3  # seconds since the last beat of a command that runs
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a fleet runs in."""
+
+    directory: Path  # its own
+    rng: random.Random
+    kleader: Path  # the directory that holds the package
+    styles: tuple[Style, ...] = STYLES
+
+
+class Fleet:
+    """Candidates in slots; one that has ended is started again by `settle`."""
+
+    def __init__(self, name: str, kind: Kind, plane: ControlPlane, setting: Setting) -> None:
+        self.name, self.kind, self.plane = name, kind, plane
+        self.directory, self.rng, self._setting = setting.directory, setting.rng, setting
+        self.witness = Witness(self.directory / "witness.log")
+        self.processes = Processes(self.directory)
+        self.slots: dict[str, Candidate] = {}
+        self.namespace = ""
+        self.users: dict[str, tuple[str, str]] = {}
+        self.http: HttpProxy | None = None
+        self._numbers = itertools.count(1)
+        self._pods: dict[str, Object] = {}
+
+    # --- beginning and end
+
+    def open(self) -> None:
+        """Start the candidates; `settle` awaits them."""
+        if self.kind.api:
+            self.namespace = self.plane.new_namespace(self.kind.lock)
+            self.users = {slot: (self.plane.new_bare_user(), self.plane.new_bare_user()) for slot in SLOTS}
+            self._grant()
+            self.http = HttpProxy(self.plane).start()
+            self.proxies = {slot: Proxy(LOOPBACK, self.http.port).start() for slot in SLOTS}
+            self.roads = {slot: Proxy(LOOPBACK, self.plane.port).start() for slot in SLOTS}
+        for slot in SLOTS:
+            self._start(slot)
+
+    def close(self) -> None:
+        """Kill all of them."""
+        for candidate in self.slots.values():
+            self.put_down(candidate)
+        if self.http:
+            for proxy in (*self.proxies.values(), *self.roads.values(), self.http):
+                with contextlib.suppress(Exception):  # a rule's call may have failed: the witness tells
+                    proxy.stop()
+
+    def _grant(self) -> None:
+        users = [user for pair in self.users.values() for user in pair]
+        self.plane.grant(users[0], self.namespace, RULES)
+        group = "rbac.authorization.k8s.io"
+        meta = {"namespace": self.namespace, "name": "all"}
+        self.plane.api.create({"apiVersion": f"{group}/v1", "kind": "Role", "metadata": meta, "rules": RULES})
+        subjects = [{"apiGroup": group, "kind": "User", "name": user} for user in users]
+        role = {"apiGroup": group, "kind": "Role", "name": "all"}
+        binding = {"kind": "RoleBinding", "metadata": meta, "subjects": subjects, "roleRef": role}
+        self.plane.api.create({"apiVersion": f"{group}/v1", **binding})
+        self.plane.wait_allowed(self.namespace, RULES[0], user=users[-1])
+
+    # --- candidates
+
+    def _start(self, slot: str) -> None:
+        earlier, rng, kind = self.slots.get(slot), self.rng, self.kind
+        again = earlier is not None and not kind.for_life and rng.random() < 0.3  # as a StatefulSet's Pod
+        identity = earlier.identity if earlier and again else f"{slot}-{next(self._numbers)}"
+        style = rng.choice(self._setting.styles)
+        access = self._access(slot) if kind.api else None
+        argv = [*style.prefix, sys.executable, "-m", "kleader", "run", *kind.arguments(), f"--identity={identity}"]
+        argv += [f"--kubeconfig={access.config}"] if access else [f"--lock=file:{self.lock_file}"]
+        argv += ["--name=x", "--stop-timeout=3s"]
+        argv += [f"--restart={rng.choice(('no', 'always'))}", f"--on-loss={rng.choice(('exit', 'wait'))}", "--"]
+        argv += [*style.before, *self.witness.command(*style.does, "--most=100000")]
+        env: dict[str, str | None] = {"KUBECONFIG": None, "POD_NAME": None, "POD_NAMESPACE": None}
+        if kind.for_life:
+            self._pods[identity] = self.plane.new_pod(self.namespace, identity)
+            env |= {"POD_NAME": identity, "POD_NAMESPACE": self.namespace}
+        process = self.processes.start(argv, name=identity, env=env, cwd=self._setting.kleader)
+        self.slots[slot] = Candidate(identity, style, process, access)
+
+    @property
+    def lock_file(self) -> Path:
+        return self.directory / "disk" / "lock"
+
+    def _access(self, slot: str) -> Access:
+        users, rng = self.users[slot], self.rng
+        tokens = (self.plane.token(users[0]), self.plane.token(users[1]))
+        if rng.random() < 0.7:
+            proxy = self.proxies[slot]
+            file = self.directory / f"token-{slot}"
+            file.write_text(rng.choice(tokens))
+            config = self.plane.kubeconfig(users[0], self.namespace, server=proxy.url, tokenFile=file)
+            return Access(config, proxy, tokens, file, lambda _: None)
+        proxy = self.roads[slot]
+        config = self._certified(users, proxy, 100_000)
+
+        def renew(seconds: float) -> None:
+            self._certified(users, proxy, seconds).replace(config)
+
+        return Access(config, proxy, tokens, None, renew)
+
+    def _certified(self, users: tuple[str, str], proxy: Proxy, seconds: float) -> Path:
+        user = self.rng.choice(users)
+        crt, key = self.plane.certificate(user, valid=seconds)
+        return self.plane.kubeconfig(user, self.namespace, server=proxy.url, client_certificate=crt, client_key=key)
+
+    def put_down(self, candidate: Candidate) -> None:
+        """Kill all of its processes."""
+        with contextlib.suppress(Missed):
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for each in candidate.everybody():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        each.send_signal(number)
+        candidate.process.wait()
+
+    # --- who leads
+
+    def leader(self) -> tuple[Candidate, Term]:
+        """The candidate whose command runs, and its term; Missed where there is none just now."""
+        terms = self.witness.terms()
+        if not terms or terms[-1].main.ended or clock() - terms[-1].main.last > BEATING * 1e9:
+            raise Missed("nobody leads")
+        for candidate in self.slots.values():
+            if candidate.identity == terms[-1].identity and candidate.running:
+                return candidate, terms[-1]
+        raise Missed("the leader is none of us")
+
+    def others(self, leader: Candidate) -> list[Candidate]:
+        """Who runs besides."""
+        return [each for each in self.slots.values() if each is not leader and each.running]
+
+    @property
+    def whole(self) -> bool:
+        """All are running, one leads, and everybody knows that somebody does."""
+        if not all(each.running and each.knows for each in self.slots.values()):
+            return False
+        try:
+            leader, term = self.leader()
+        except Missed:
+            return False
+        return bool(term.descendants) or not leader.style.brood
+
+    def settle(self, timeout: float, over: Term | None = None) -> bool:
+        """Start again who has ended, until the fleet is whole and that term is over; False where it is not in time."""
+        until = time.monotonic() + timeout
+        while not self.whole or (over and self.witness.terms()[-1].main.key == over.main.key):
+            self.look_after()
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def look_after(self) -> None:
+        """Start again who has ended; its Pod, in which nothing runs any more, goes."""
+        for slot, candidate in self.slots.items():
+            if candidate.running:
+                continue
+            if self.kind.for_life:
+                if self._lives(candidate.identity):
+                    continue
+                with contextlib.suppress(OSError, AssertionError):  # the API server is away just now
+                    self._remove_pod(candidate.identity)
+                if candidate.identity in self._pods:
+                    continue
+            with contextlib.suppress(OSError, AssertionError):
+                self._start(slot)
+
+    def _remove_pod(self, name: str) -> None:
+        self.plane.api.request("DELETE", f"{path_of(self._pods[name])}?gracePeriodSeconds=0")
+        if self.plane.api.find(path_of(self._pods[name])) is None:
+            del self._pods[name]
+
+    def _lives(self, identity: str) -> bool:
+        """Whether any process of this candidate's command does: a Pod outlives them."""
+        log = str(self.witness.path)
+        for each in psutil.process_iter():
+            if log in (said := words(each)) and "run" not in said:
+                with contextlib.suppress(psutil.Error):
+                    if each.environ().get("KLEADER_IDENTITY") == identity:
+                        return True
+        return False
+
+    def logs(self) -> str:
+        """What the candidates said last."""
+        return "\n".join(candidate.process.tail(15) for candidate in self.slots.values())
+
+
+def story(fleet: Fleet, since: int) -> str:
+    """The witness's story from an instant on, with what the candidates said."""
+    lines = fleet.witness.story().splitlines()
+    return "\n".join([*lines[-40:], json.dumps({"since": since}), fleet.logs()])

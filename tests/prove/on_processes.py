@@ -1,0 +1,173 @@
+"""SIGKILL and SIGSTOP for each of a candidate's processes, and what is asked of a leader in good order."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.prove.candidate import Missed
+from tests.prove.fault import Fault, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.prove.candidate import Candidate
+    from tests.prove.fleet import Fleet
+
+    Victims = Callable[[Trial], Iterable[psutil.Process]]
+    Condition = Callable[[Candidate], bool]
+
+
+def anybody(_: Candidate) -> bool:
+    return True
+
+
+def alone(leader: Candidate) -> bool:
+    """Without descendants: who dies with supervisor and elector at once is promised of the command alone."""
+    return not leader.style.brood
+
+
+def alone_outside(leader: Candidate) -> bool:
+    """The kernel kills no PID 1 that is stopped: with its elector stopped too, nobody does."""
+    return alone(leader) and not leader.style.init
+
+
+def with_brood(leader: Candidate) -> bool:
+    return leader.style.brood
+
+
+def strike(victims: Iterable[psutil.Process], number: int) -> list[psutil.Process]:
+    """Send a signal to each; returns whom it reached. Missed where it was nobody."""
+    reached = []
+    for each in victims:
+        with suppress(psutil.NoSuchProcess):
+            each.send_signal(number)
+            reached.append(each)
+    if not reached:
+        raise Missed("whom to strike has ended")
+    return reached
+
+
+class Killed(Fault):
+    """SIGKILL."""
+
+    def __init__(self, name: str, victims: Victims, condition: Condition = anybody, *, ends: bool = False) -> None:
+        self.name, self._victims, self._condition, self.ends = f"{name} killed", victims, condition, ends
+
+    def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
+        return self._condition(leader)
+
+    def inject(self, trial: Trial) -> None:
+        strike(self._victims(trial), signal.SIGKILL)
+
+
+class Stopped(Fault):
+    """SIGSTOP, and SIGCONT later, to who is still there."""
+
+    blocks = True  # where nobody may take the lock of one that is stopped: a file's, a Pod's
+
+    def __init__(self, name: str, victims: Victims, condition: Condition = anybody) -> None:
+        self.name, self._victims, self._condition = f"{name} stopped", victims, condition
+
+    def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
+        return self._condition(leader)
+
+    def inject(self, trial: Trial) -> None:
+        for each in strike(self._victims(trial), signal.SIGSTOP):
+            trial.undo.callback(_go_on, each)
+        trial.lasts(0.5, trial.fleet.kind.duration + 3)
+
+
+def _go_on(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGCONT)
+
+
+class Asked(Fault):
+    """TERM for the leader."""
+
+    name = "leader asked to stop (TERM)"
+    ends = True
+
+    def inject(self, trial: Trial) -> None:
+        strike([trial.leader.supervisor()], signal.SIGTERM)
+
+
+class AskedWithStopped(Fault):
+    """TERM for a leader whose command, or what that has left, does not run just now."""
+
+    name = "leader asked to stop, its descendant stopped"
+    ends = True
+
+    def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
+        return with_brood(leader)
+
+    def inject(self, trial: Trial) -> None:
+        strike([trial.leader.descendant(trial.term)], signal.SIGSTOP)
+        strike([trial.leader.supervisor()], signal.SIGTERM)
+
+
+def supervisor(trial: Trial) -> list[psutil.Process]:
+    return [trial.leader.supervisor()]
+
+
+def elector(trial: Trial) -> list[psutil.Process]:
+    return [trial.leader.elector()]
+
+
+def both(trial: Trial) -> list[psutil.Process]:
+    return [trial.leader.supervisor(), trial.leader.elector()]
+
+
+def command(trial: Trial) -> list[psutil.Process]:
+    return [trial.leader.command(trial.term)]
+
+
+def descendant(trial: Trial) -> list[psutil.Process]:
+    return [trial.leader.descendant(trial.term)]
+
+
+def everybody(trial: Trial) -> list[psutil.Process]:
+    return trial.leader.everybody()
+
+
+def _waiting(trial: Trial) -> Candidate:
+    if others := trial.fleet.others(trial.leader):
+        return trial.rng.choice(others)
+    raise Missed("nobody waits")
+
+
+def waiting_elector(trial: Trial) -> list[psutil.Process]:
+    return [_waiting(trial).elector()]
+
+
+def waiting_supervisor(trial: Trial) -> list[psutil.Process]:
+    return [_waiting(trial).supervisor()]
+
+
+def waiting(trial: Trial) -> list[psutil.Process]:
+    return _waiting(trial).everybody()
+
+
+FAULTS: tuple[Fault, ...] = (
+    Killed("supervisor", supervisor, ends=True),
+    Stopped("supervisor", supervisor),
+    Killed("elector", elector),
+    Stopped("elector", elector),
+    Killed("supervisor and elector", both, lambda leader: alone(leader) or leader.style.init, ends=True),
+    Stopped("supervisor and elector", both, alone_outside),
+    Killed("command", command, ends=True),
+    Stopped("command", command),
+    Killed("descendant", descendant, with_brood),
+    Stopped("descendant", descendant, with_brood),
+    Killed("whole leader", everybody, ends=True),
+    Stopped("whole leader", everybody, alone_outside),
+    Killed("waiting candidate", waiting),
+    Killed("elector of a waiting candidate", waiting_elector),
+    Stopped("supervisor of a waiting candidate", waiting_supervisor),
+    Asked(),
+    AskedWithStopped(),
+)

@@ -1,0 +1,113 @@
+"""The table: what was tried how often, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Row:
+    """One class of faults."""
+
+    trials: int = 0
+    watched: int = 0  # fleets that it befell: a fault of the control plane's is one trial, and befalls many
+    overlaps: int = 0
+    late: int = 0
+    gap: float = float("inf")  # seconds: the smallest between a tree's death and the next command's start
+    longest: float = 0  # seconds without a leader
+    bound: float = 0  # the one that belongs to `longest`
+    failures: list[str] = field(default_factory=list)
+
+
+class Table:
+    """One row for each class; all threads write here."""
+
+    def __init__(self, names: list[str], missing: dict[str, str]) -> None:
+        self._lock = threading.Lock()
+        self._rows = {name: Row() for name in names if name not in missing}
+        self._missing = missing
+        self._seen: dict[str, set[str]] = {}
+        self.missed_trials: Counter[str] = Counter()
+
+    def trial(self, name: str, gaps: list[float], bound: float, *, late: bool, counts: bool) -> None:
+        """One fleet that a fault befell; `counts`: it was not yet counted."""
+        with self._lock:
+            row = self._rows[name]
+            row.trials += counts
+            row.watched += 1
+            row.late += late
+            row.gap = min([row.gap, *gaps])
+            worst = max(gaps, default=0.0)
+            row.longest, row.bound = max((worst, bound), (row.longest, row.bound))
+
+    def missed(self, name: str, why: str) -> None:  # noqa: ARG002 - for who debugs
+        """It was not brought about: whom it was meant for had gone."""
+        with self._lock:
+            self.missed_trials[name] += 1
+
+    def failed(self, name: str, why: str) -> None:
+        """It could not be brought about."""
+        with self._lock:
+            self._rows[name].failures.append(why)
+
+    def stuck(self, name: str) -> None:
+        """Nobody led again."""
+        with self._lock:
+            self.missed_trials[f"{name}: nobody led again"] += 1
+
+    def news(self, fleet: str, name: str, wrong: list[str]) -> list[str]:
+        """Which of these were not known of this fleet; they are counted for this class."""
+        with self._lock:
+            seen = self._seen.setdefault(fleet, set())
+            new = [each for each in wrong if each not in seen]
+            seen.update(new)
+            if name in self._rows:
+                self._rows[name].overlaps += bool(new)
+            return new
+
+    # --- at the end
+
+    @property
+    def trials(self) -> int:
+        return sum(row.trials for row in self._rows.values())
+
+    @property
+    def overlaps(self) -> int:
+        return sum(map(len, self._seen.values()))
+
+    def problems(self) -> list[str]:
+        """Why the run is no proof; nothing: it is one."""
+        found = [f"{self.overlaps} overlaps"] if self.overlaps else []
+        for name, row in self._rows.items():
+            if row.failures:
+                found.append(f"{name}: failed {len(row.failures)} times: {row.failures[0]}")
+        return found
+
+    def text(self) -> str:
+        """For people."""
+        head = f"{'fault':52} {'trials':>6} {'fleets':>6} {'overlaps':>8} {'bound':>8} "
+        lines = [head + f"{'smallest gap':>12} {'longest without a leader':>25} {'late':>4}"]
+        for name, row in self._rows.items():
+            gap = f"{row.gap * 1000:9.0f} ms" if row.gap != float("inf") else f"{'-':>12}"
+            longest = f"{row.longest:6.1f} s of {row.bound:5.1f} s" if row.watched else "-"
+            bound = f"{3 / row.trials:8.1e}" if row.trials and not row.overlaps else f"{'-':>8}"
+            counts = f"{row.trials:6} {row.watched:6} {row.overlaps:8} {bound}"
+            lines.append(f"{name:52} {counts} {gap} {longest:>25} {row.late:4}")
+        total = self.trials
+        bound = f"{3 / total:8.1e}" if total and not self.overlaps else f"{'-':>8}"
+        watched, late = (sum(getattr(row, key) for row in self._rows.values()) for key in ("watched", "late"))
+        lines.append(f"{'all':52} {total:6} {watched:6} {self.overlaps:8} {bound} {'':12} {'':25} {late:4}")
+        lines += [f"not tried on this machine: {name}: {why}" for name, why in self._missing.items()]
+        if self.missed_trials:
+            missed = ", ".join(f"{name} {count}" for name, count in self.missed_trials.items())
+            lines.append(f"not counted, since whom they were meant for had gone: {missed}")
+        return "\n".join(lines)
+
+
+LEGEND = """\
+trials: faults that were injected; fleets: how many fleets of three candidates they befell
+bound: 3/n, n trials: the rate of overlaps is below it with a confidence of 95 %
+smallest gap: from the last sign of life of a term's processes (after a SIGKILL up to 20 ms before their death) to the
+    next command's birth; longest without a leader: likewise, beside what was expected; late: it took longer"""
