@@ -12,19 +12,15 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is 
 import click
 
 from kleader import __version__
-from kleader.cli.check import check
-from kleader.cli.completion import completion
-from kleader.cli.manifest import manifest
-from kleader.cli.run import run
+from kleader.cli.group import Group
 from kleader.cli.say import FAILED, fail
-from kleader.cli.status import status
-from kleader.cli.wait import wait
 
 SUPPORTED = ("linux", "darwin")
 _STDERR = 2
 
 
 @click.group(
+    cls=Group,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KLEADER", "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="kleader", allow_from_autoenv=False)  # images set KLEADER_VERSION
@@ -34,10 +30,6 @@ def cli() -> None:
     Takes a Kubernetes lock the way kube-controller-manager, kube-scheduler, client-go and controller-runtime do, or a
     lock on this machine; starts the command; kills it, tree and all, before anybody else can lead.
     """
-
-
-for command in (run, status, wait, check, manifest, completion):
-    cli.add_command(command)
 
 
 def main(program: str = "kleader") -> None:

@@ -144,6 +144,31 @@ class Released(NamedTuple):
     why: str
 
 
+# --- from the supervisor, to whoever watches it
+
+
+class Status(NamedTuple):
+    """What a kleader is doing, at the instant ``at``. Instants of what does not expire, or is over, are infinite."""
+
+    term: int
+    at: float
+    role: str
+    leads: bool  # the lock is held, and not given up, and the command runs
+    lock: str
+    namespace: str
+    name: str
+    identity: str
+    leader: str  # as last observed; "" if none was
+    token: str
+    transitions: int
+    acquired: int  # microseconds since the epoch
+    renewed: float  # before the last write that counted was sent
+    stop_at: float
+    kill_at: float
+    pid: int  # of the command; 0 while it does not run
+    start: int
+
+
 Message = (
     Assign
     | Started
@@ -160,6 +185,7 @@ Message = (
     | Ping
     | Failed
     | Released
+    | Status
 )
 _TYPES: dict[str, type[Message]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
 _CHECKS = {

@@ -52,6 +52,11 @@ class Child:
         """For poll: readable once it has become the command, or could not."""
         return self._news if self._news >= 0 else None
 
+    @property
+    def started(self) -> bool:
+        """Whether it has been seen to become the command."""
+        return self._news < 0 and not self.failure
+
     def executed(self) -> bool:
         """Whether it is seen now that it has become the command; what kept it from that is kept in ``failure``."""
         try:

@@ -12,6 +12,7 @@ from kleader.supervisor.command import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.environment import environment
 from kleader.supervisor.minder import Minder
+from kleader.supervisor.report import Report
 from kleader.supervisor.signals import ENDING, POLITE, name
 from kleader.supervisor.states import NEXT, State
 from kleader.supervisor.term import Term
@@ -42,6 +43,7 @@ class Life:
         self._command = Command(plan, log, signals)
         self._sweep = Sweep(self._command.tree, self._deadline, log)
         self._minder = Minder(plan, log, signals, elector, self._command)
+        self._report = Report(plan, log, self._command, self._deadline)
         self._state = State.WAITING
         self._term = Term(1)
         self._status = 0  # what kleader will exit with
@@ -69,6 +71,7 @@ class Life:
         A shell wants to see that death, to end its loop or script as well: not where no shell can be above us.
         """
         self._elector.starter.let_go()
+        self._report.close()
         interrupted = self._interrupted or self._command.interrupted
         if interrupted and self._status == 128 + signal.SIGINT and os.getsid(0) != os.getpid():
             platform.die_of(signal.SIGINT)
@@ -76,13 +79,13 @@ class Life:
 
     @property
     def links(self) -> tuple[int | None, ...]:
-        """For poll: where the elector and a new command speak."""
-        return self._elector.fd, self._command.news
+        """For poll: where the elector and a new command speak, and who watches asks."""
+        return self._elector.fd, self._command.news, *self._report.fds
 
     def due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
         term = self._term
-        due = [term.start_at, term.stop_by, self._sweep.next_at, self._minder.due(self._state, term)]
+        due = [term.start_at, term.stop_by, self._sweep.next_at, self._minder.due(self._state, term), self._report.due]
         if self._state in {State.LEADING, State.STOPPING}:
             due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
         return min(due)
@@ -107,6 +110,7 @@ class Life:
                 self._end(FAILED, now)
             else:
                 self._to(State.ENDED)
+        self._report.turn(self._state, self._term, now)
 
     def _to(self, state: State) -> None:
         if state not in NEXT[self._state]:
@@ -122,6 +126,7 @@ class Life:
         self._command.look()
         heard = self._elector.hear(now)
         for message in heard:
+            self._report.heard(message)
             if isinstance(message, m.Remember):
                 self._minder.memory = message.what
             elif message.term == self._term.number:

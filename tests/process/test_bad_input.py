@@ -443,3 +443,4 @@ def test_help_is_quick_because_it_imports_little(processes: Processes) -> None:
     loaded = {name.split(".")[0] for name in process.out.split()}
     assert "click" in loaded
     assert not loaded & {"asyncio", "h11", "http", "kubernetes", "psutil", "ssl", "urllib3", "yaml"}
+    assert "kleader.cli.run" not in process.out.split()
