@@ -72,11 +72,14 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
     named.mind_holder(turn, before, seen, told=told)
     s.stumbles = 0 if holder else s.stumbles
-    if holder and not named.named(turn, seen):
+    given = s.given(seen)
+    if holder and not given and not named.named(turn, seen):
         s.losses += s.known and holder not in {s.leader, UNKNOWN}
         turn.observe_leader(holder)
         _mind_duration(turn, seen)
-    if s.me.live and before and before.record.holder and not named.by_control_plane(turn, before, seen):
+    if given or not (s.me.live and before and before.record.holder):
+        return
+    if not named.by_control_plane(turn, before, seen):
         alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
         s.verdict = e.GiveUp(f"held by {alive[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
         release.close(turn, release=True)
@@ -122,7 +125,7 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
         return max(s.ready_at, now.boot)
     if mine:
         return min(max(s.ready_at, now.boot), now.boot + s.me.timing.retry_period)
-    if named.named(turn, seen):
+    if named.named(turn, seen) or s.given(seen):
         return now.boot
     if s.me.coordinated and record.holder != s.me.identity:
         return inf  # the control plane names the next
@@ -151,7 +154,7 @@ def _take(turn: Turn) -> None:
         return
     renewed = turn.fresh_time(base.record.renewed if base else None)
     acquired, transitions = turn.wall, base.record.transitions + 1 if base else 0
-    if base and s.mine(base):  # the write that made it so has counted its transition
+    if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
@@ -245,7 +248,7 @@ def _why_not(turn: Turn) -> str:
         return f"the lock counts as held: {seen.fault}"
     if s.me.coordinated and (seen is None or not seen.record.holder):
         return "the control plane has not named this candidate in time"
-    if seen is None or not seen.record.holder or s.mine(seen) or named.named(turn, seen):
+    if seen is None or not seen.record.holder or s.mine(seen) or s.given(seen) or named.named(turn, seen):
         return "the lock could not be taken in time"
     age = ""
     if seen.record.renewed is not None:

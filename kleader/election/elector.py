@@ -13,6 +13,8 @@ Where this departs from client-go, on purpose:
 - An object that was seen and then vanished is not free: a lease duration is waited out before it is created anew, and
   another one after that, because a creation has no version to prove that nobody did so before.
 - A leader that sees another holder has lost at once, without grace.
+- A leader can be asked, on the lock itself, to end its term, and to name the next. It does so when its command is dead;
+  who was named leads after a write of its own, like everybody.
 
 A lock that does not expire (:mod:`kleader.election.for_life`) has acquire and renew of its own.
 """
@@ -25,7 +27,7 @@ from typing import Protocol
 from kleader.election import acquire, for_life, look, release, renew
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
-from kleader.election.state import Candidate, Phase, State, anew, resume, resume_waiting
+from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
 from kleader.election.turn import Turn
 
 __all__ = ["Candidate", "Phase", "State", "resume", "resume_waiting", "step"]
@@ -53,9 +55,9 @@ def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action,
             (for_life if turn.s.me.lasting else acquire).saw(turn, seen)
         case e.WatchEnded():
             look.watch_ended(turn, event)
-        case e.Emptied(wanted):
+        case e.Emptied(wanted, to):
             turn.s.again = ""  # no new candidacy follows the last one, if that is still being given up
-            release.close(turn, release=wanted or for_life.owes(turn.s))
+            release.close(turn, release=wanted or for_life.owes(turn.s), to=to)
         case e.Deserted(reason):
             if turn.s.phase is Phase.LEADING:
                 renew.lose(turn, reason, kill_now=turn.s.me.lasting)  # else its end comes by the deadline
@@ -114,8 +116,8 @@ def _failed(turn: Turn, part: _Part, request: e.Get | e.Write, failure: Failure)
 def _again(turn: Turn, event: e.Again) -> None:
     """Start anew, whatever went before: the supervisor may have been the first to judge the term lost."""
     if event.release and turn.s.phase is Phase.LEADING:
-        turn.s.again = event.incarnation
-        release.close(turn, release=True)
+        turn.s.again, turn.s.aside = event.incarnation, event.aside
+        release.close(turn, release=True, to=event.to)
     else:
         turn.unwatch()
-        turn.s = anew(turn.s, event.incarnation)
+        turn.begin_anew(event.incarnation, aside=event.aside)

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kleader.election.record import Record  # noqa: TC001 - dataclass fields
+from kleader.election.request import Request  # noqa: TC001 - likewise
 
 
 class Instant(NamedTuple):
@@ -32,6 +33,8 @@ class Observed:
     untouched: bool = False  # coordinated: as the control plane created it, no candidate has written it since
     ours: bool = False  # without expiry: owned by what this candidate lives in
     dead: bool = False  # without expiry: its owner is proven to be gone
+    request: Request | None = None  # what somebody wants of its holder; the next write removes it
+    given: bool = False  # a leader whose command was dead has named the holder, who has not written it yet
 
     def same_record(self, other: Observed) -> bool:
         """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""
@@ -39,7 +42,8 @@ class Observed:
 
     @property
     def _told(self) -> tuple[Any, ...]:
-        return self.record, self.incarnation, self.fault, self.torn, self.beside, self.preferred, self.ours, self.dead
+        record = self.record, self.incarnation, self.fault, self.given
+        return *record, self.torn, self.beside, self.preferred, self.ours, self.dead
 
 
 class Kind(Enum):
@@ -117,9 +121,13 @@ class WatchEnded:
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end."""
+    """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end.
+
+    ``to``: to this candidate, and to nobody else.
+    """
 
     release: bool
+    to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +141,14 @@ class Deserted:
 class Again:
     """Become a candidate once more, under a new incarnation. Nothing of the last one is alive; what it did is void.
 
-    With ``release`` the term ended in good order: the lock is given up first.
+    With ``release`` the term ended in good order: the lock is given up first, ``to`` as in Emptied. ``aside``: somebody
+    wants another to lead, so for a lease duration nothing is done to do so again.
     """
 
     incarnation: str
     release: bool = False
+    to: str = ""
+    aside: bool = False
 
 
 Event = Woke | Got | Wrote | Failed | Saw | WatchEnded | Emptied | Deserted | Again
@@ -206,9 +217,14 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """The term is to end in good order: the command stopped as by TERM, then the lock released."""
+    """The term is to end in good order: the command stopped as by TERM, then the lock released.
+
+    ``asked``: by a person, who wants it released whatever the options say, and ``to`` this candidate if one is named.
+    """
 
     reason: str
+    asked: bool = False
+    to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ def _keep(turn: Turn, seen: Observed | None) -> None:
     else:
         if seen.fault and not (s.seen and s.seen.fault == seen.fault):
             turn.do(e.Report(seen.fault))
+        if not (s.seen and s.seen.request == seen.request):
+            renew.mind_request(turn, seen)
         s.seen = seen
 
 

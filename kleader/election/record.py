@@ -10,7 +10,11 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SECOND = 1_000_000
 UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of two locks that differ
@@ -64,8 +68,11 @@ def from_lease_spec(spec: object) -> Record:
     )
 
 
-def to_annotation(record: Record) -> str:
-    """The record as JSON, as client-go before 0.24 wrote it onto ConfigMaps and Endpoints: times in whole seconds."""
+def to_annotation(record: Record, more: Mapping[str, object] = MappingProxyType({})) -> str:
+    """The record as JSON, as client-go before 0.24 wrote it onto ConfigMaps and Endpoints: times in whole seconds.
+
+    ``more``: fields that nobody else knows, and that a write by somebody else therefore drops.
+    """
     fields = {
         "holderIdentity": record.holder,
         "leaseDurationSeconds": record.duration,
@@ -73,7 +80,7 @@ def to_annotation(record: Record) -> str:
         "renewTime": None if record.renewed is None else time(record.renewed),
         "leaderTransitions": record.transitions,
     }
-    return json.dumps(fields, separators=(",", ":"))
+    return json.dumps(fields | dict(more), separators=(",", ":"))
 
 
 def from_annotation(text: object) -> Record:

@@ -16,8 +16,11 @@ failed = renew.failed
 _UNPROVEN = "whoever held it before may still run"
 
 
-def close(turn: Turn, *, release: bool) -> None:
-    """Nothing of ours runs. Give up what is, or may be, ours; not after a loss: it may be somebody else's."""
+def close(turn: Turn, *, release: bool, to: str = "") -> None:
+    """Nothing of ours runs. Give up what is, or may be, ours; not after a loss: it may be somebody else's.
+
+    ``to``: whom a term is given to, and nobody else. What never was a term is given to nobody.
+    """
     s, now = turn.s, turn.now.boot
     leading = s.phase is Phase.LEADING
     maybe_ours = s.doubt or isinstance(s.pending, e.Write) or (s.seen is not None and s.mine(s.seen))
@@ -28,7 +31,7 @@ def close(turn: Turn, *, release: bool) -> None:
         s.phase, s.call_at, s.stumbles = Phase.RELEASING, now, 0
         patience = s.me.request_timeout * (2 if s.pending else 1)  # what is under way may use up one of them
         s.release_by = min(now + patience, s.kill_at if leading else inf)
-        s.led = leading
+        s.led, s.to = leading, to if leading else ""
         s.seen = s.seen if s.seen and s.mine(s.seen) else None
         proceed(turn)
     elif s.phase is Phase.FOLLOWING:
@@ -53,7 +56,17 @@ def proceed(turn: Turn) -> None:
         turn.over(released=False, why=_UNPROVEN)  # an empty holder would say that all before are dead
     else:
         s.parted = True
-        give_back(turn, s.seen, timeout)
+        (_give if s.to else give_back)(turn, s.seen, timeout)
+
+
+def _give(turn: Turn, seen: Observed, timeout: float) -> None:
+    """Name the next holder, who has a lease duration to write that it is; never by way of an empty one.
+
+    Without an incarnation, for nobody has that term yet. If it is not taken it runs out, for everybody.
+    """
+    s, renewed = turn.s, turn.fresh_time(seen.record.renewed)
+    record = Record(s.to, s.me.timing.lease_duration, renewed, renewed, seen.record.transitions + 1)
+    turn.send(e.Write(s.serial, timeout, seen, record, ""))
 
 
 def give_back(turn: Turn, seen: Observed, timeout: float) -> None:
@@ -65,10 +78,10 @@ def give_back(turn: Turn, seen: Observed, timeout: float) -> None:
 
 def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
     """Released; or the answer to what was under way when the end came."""
-    if write.record.holder:
+    if write.incarnation:
         _found(turn, seen)
     else:
-        turn.over(released=True)
+        turn.over(released=True, why=_whose(turn))
 
 
 def got(turn: Turn, seen: Observed | None) -> None:
@@ -78,10 +91,14 @@ def got(turn: Turn, seen: Observed | None) -> None:
         turn.over(released=True, why="the lock object is gone")
     elif s.mine(seen):
         _found(turn, seen)
-    elif s.parted and not seen.record.holder and not seen.fault:
-        turn.over(released=True)  # by the write whose answer was lost
+    elif (s.parted or s.to) and seen.record.holder == s.to and not seen.fault:
+        turn.over(released=True, why=_whose(turn))  # by a write whose answer was lost, or a predecessor's
     else:
         turn.over(released=False, why="the lock is no longer ours")
+
+
+def _whose(turn: Turn) -> str:
+    return f"{turn.s.to[:256]} is to lead" if turn.s.to else ""
 
 
 def _found(turn: Turn, seen: Observed) -> None:

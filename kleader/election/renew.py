@@ -72,6 +72,7 @@ def got(turn: Turn, seen: Observed | None) -> None:
     else:
         s.seen, s.acquired, s.transitions = seen, seen.record.acquired or s.acquired, seen.record.transitions
         _mind_preference(turn, seen)
+        mind_request(turn, seen)
 
 
 def _mind_preference(turn: Turn, seen: Observed) -> None:
@@ -80,6 +81,26 @@ def _mind_preference(turn: Turn, seen: Observed) -> None:
     if seen.preferred not in {"", s.me.identity} and not s.yielding:
         s.yielding = True
         turn.do(e.Yield(f"end of term: {seen.preferred[:256]} is to lead"))
+
+
+def mind_request(turn: Turn, seen: Observed) -> None:
+    """End the term in good order if that is asked of this very one. Told each time it is seen: a word may get lost.
+
+    The supervisor acts on the first. A request for another term is nobody's; the next write removes it.
+    """
+    s, request = turn.s, seen.request
+    if request is None:
+        return
+    if (request.holder, request.incarnation) != (seen.record.holder, s.incarnation):
+        turn.do(e.Report("a request on the lock is for another term than this: ignored"))
+    elif request.to in {s.me.identity, seen.record.holder}:
+        turn.do(e.Report("a request to hand the lock to who has it: ignored"))
+    elif request.to and (s.me.coordinated or s.me.lasting):
+        whose = "the control plane names the next leader" if s.me.coordinated else "the lock is its Pod's"
+        turn.do(e.Report(f"a request to hand the lock to {request.to[:256]} cannot be met, as {whose}: ignored"))
+    else:
+        what = f"hand the lock to {request.to[:256]}" if request.to else "resign"
+        turn.do(e.Yield(f"it was asked to {what}", asked=True, to=request.to))
 
 
 def lose(turn: Turn, reason: str, *, kill_now: bool) -> None:

@@ -94,7 +94,9 @@ class State:
     parted: bool = False  # a release was sent
     yielding: bool = False  # the end of the term was asked for
     verdict: GiveUp | None = None
+    to: str = ""  # who is to have what is given up; "": whoever takes it
     again: str = ""  # the incarnation under which to contend once more, when the lock has been given up
+    aside: bool = False  # and not at once
 
     @property
     def stop_at(self) -> float:
@@ -147,11 +149,16 @@ class State:
         held = seen.ours if self.me.lasting else seen.record.holder == self.me.identity
         return held and seen.incarnation == self.incarnation and not named
 
+    def given(self, seen: Observed) -> bool:
+        """Whether the last leader has named this candidate as the next: the right to write, like an empty holder."""
+        named = seen.given and seen.record.holder == self.me.identity and not seen.incarnation
+        return named and not (seen.torn or self.me.coordinated or self.me.lasting)
+
 
 _all_of = attrgetter(*(each.name for each in fields(State)))
 
 
-def anew(s: State, incarnation: str) -> State:
+def anew(s: State, incarnation: str, call_at: float = 0.0) -> State:
     """The state of a new candidacy. Gone is not free to it either; patience was of the first candidacy."""
     return State(
         replace(s.me, wait_until=inf, one_try=False, live=False),
@@ -162,6 +169,7 @@ def anew(s: State, incarnation: str) -> State:
         shortest=s.shortest,
         denied=s.denied,
         serial=s.serial,
+        call_at=call_at,
     )
 
 

@@ -105,13 +105,21 @@ class Turn:
             self.s.watching = False
             self.do(e.Unwatch())
 
+    def begin_anew(self, incarnation: str, *, aside: bool) -> None:
+        """Become a candidate once more; where another is to lead, after a lease duration without a request."""
+        pause = self.s.me.timing.lease_duration if aside else 0.0
+        if pause:
+            self.do(e.Report(f"standing aside for {text(pause)}, for another to lead"))
+        self.s = anew(self.s, incarnation, self.now.boot + pause)
+
     def over(self, *, released: bool, why: str = "") -> None:
         """End, or begin once more. What is still under way does not matter any more."""
         s = self.s
         self.unwatch()
         if s.again:
-            self.do(e.Report("released the lock" if released else f"did not release the lock: {why}"))
-            self.s = anew(s, s.again)
+            told = f"released the lock{why and ': '}{why}" if released else f"did not release the lock: {why}"
+            self.do(e.Report(told))
+            self.begin_anew(s.again, aside=s.aside)
             return
         if s.phase is not Phase.OVER:
             self.do(s.verdict or e.Done(released, why))

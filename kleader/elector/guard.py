@@ -179,7 +179,8 @@ class Guard:
                 if isinstance(message, m.Started):
                     self._orphans.started(message.pid, message.start)
                 elif isinstance(message, m.Empty):
-                    self._channel.send(m.Released(self._term, released=message.release, why="asked not to"))
+                    why = "" if message.release else "asked not to"
+                    self._channel.send(m.Released(self._term, message.release, why))
                     return
                 elif isinstance(message, m.Again):
                     return  # the supervisor opens the file anew

@@ -133,7 +133,10 @@ class Loop:
             self._arm()
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
+        term = self._state.incarnation
         self._state, actions = step(self._state, event, now)
+        if self._lock and term != self._state.incarnation:
+            self._lock.enter()
         if self._lock and self._recorder:
             self._recorder.follow(self._lock, self._state)
         verdicts = [action.reason for action in actions if isinstance(action, e.GiveUp)]
@@ -165,7 +168,7 @@ class Loop:
         elif isinstance(action, e.Lost):
             self._lose(action)
         elif isinstance(action, e.Yield):
-            self._say(m.Yield(self._term, action.reason))
+            self._say(m.Yield(self._term, action.reason, action.asked, action.to))
         elif isinstance(action, e.Observe):
             self._say(m.Observe(self._term, action.leader, self._namespace))
         elif isinstance(action, e.Report):
@@ -224,9 +227,10 @@ class Loop:
         self._feed(event)
 
     def _is_last(self, write: e.Write) -> bool:
-        """Whether the lock is given up by it for good."""
+        """Whether the lock is given up by it, and not to be had again at once."""
         state = self._state
-        return not write.record.holder and state is not None and state.phase is Phase.RELEASING and not state.again
+        ends = state is not None and state.phase is Phase.RELEASING and (state.aside or not state.again)
+        return ends and not write.record.holder
 
     async def _leave(self, timeout: float) -> float:
         """Before the lock is given up, and at any end: or the next might be this one again. Seconds that it took."""
@@ -286,13 +290,13 @@ class Loop:
             self._disarm()
             if self._fresh and self._state is None:
                 self._spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
-            self._feed(e.Emptied(message.release))
+            self._feed(e.Emptied(message.release, message.to))
         elif isinstance(message, m.Again):
             self._disarm()
             self._term += 1
             self._log.role = "candidate"
             self._guard(message.incarnation)
-            self._feed(e.Again(message.incarnation, release=message.release))
+            self._feed(e.Again(message.incarnation, message.release, message.to, message.aside))
 
     def _assigned(self, assign: m.Assign) -> None:
         self._term = assign.term

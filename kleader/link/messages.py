@@ -55,18 +55,24 @@ class Stopping(NamedTuple):
 
 
 class Empty(NamedTuple):
-    """The tree is proven empty. Release if asked to, then end."""
+    """The tree is proven empty. Release if asked to, ``to`` this candidate if one is named; then end."""
 
     term: int
     release: bool
+    to: str = ""
 
 
 class Again(NamedTuple):
-    """The tree is proven empty; a new candidacy begins, with a new incarnation. ``release``: give the lock up first."""
+    """The tree is proven empty; a new candidacy begins, with a new incarnation.
+
+    ``release``, ``to``: give the lock up first, as in Empty. ``aside``: let another lead before contending.
+    """
 
     term: int
     incarnation: str
     release: bool
+    to: str = ""
+    aside: bool = False
 
 
 # --- from the elector
@@ -101,10 +107,15 @@ class Lost(NamedTuple):
 
 
 class Yield(NamedTuple):
-    """The lock is held, and to be given up in good order: end the command with all the time that a TERM gives it."""
+    """The lock is held, and to be given up in good order: end the command with all the time that a TERM gives it.
+
+    ``asked``: a person wants it released, whatever the options say, ``to`` this candidate if one is named.
+    """
 
     term: int
     reason: str
+    asked: bool = False
+    to: str = ""
 
 
 class Observe(NamedTuple):

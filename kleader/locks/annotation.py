@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, MalformedRecordError, Record, from_annotation, to_annotation
+from kleader.locks import notes
 from kleader.locks.answers import ForbiddenError
 from kleader.locks.base import LockError, Traits
 from kleader.locks.object import ObjectLock, texts
@@ -42,6 +43,14 @@ class AnnotationLock(ObjectLock):
     def encode(self, body: dict[str, Any], record: Record) -> None:
         """Into its annotation."""
         body["metadata"]["annotations"][LEADER] = to_annotation(record)
+
+    def give(self, body: dict[str, Any], record: Record) -> None:
+        """In the record itself."""
+        body["metadata"]["annotations"][LEADER] = notes.given_text(record)
+
+    def given(self, found: dict[str, Any], record: Record) -> bool:  # noqa: ARG002
+        """Likewise."""
+        return notes.given_in(notes.note(found, LEADER))
 
 
 class ConfigMapLock(AnnotationLock):

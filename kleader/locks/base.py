@@ -71,5 +71,8 @@ class Lock(Protocol):
     def references(self, seen: Observed) -> Sequence[dict[str, str]]:
         """The objects that ``seen`` shows, as an Event names what it is about (core/v1 ObjectReference)."""
 
+    def enter(self) -> None:
+        """Be a candidate again, who may have left."""
+
     async def leave(self, timeout: float) -> None:
         """Be no candidate any more, where that is known to others; called before the last release."""

@@ -117,6 +117,12 @@ class LeaseCandidate:
             for task in self._tasks:
                 task.add_done_callback(_reveal)
 
+    def enter(self) -> None:
+        """Be known again, from the next :meth:`register` or :meth:`keep` on."""
+        if self._left:
+            self._left, self._tried, self._found, self._tasks = False, False, None, []
+            self._doubtful, self._renewed_at, self._again_at = False, -RENEWAL, inf
+
     async def leave(self, timeout: float) -> None:
         """Be known no more; LockError where that failed. What is being written is waited for, or it would come back."""
         if self._left:

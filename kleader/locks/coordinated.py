@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         def again_in(self, seconds: float) -> None:
             """Give another sign of life then; inf: no more than usual."""
 
+        def enter(self) -> None:
+            """Do so again after that."""
+
         async def leave(self, timeout: float) -> None:
             """Be known no more."""
 
@@ -61,6 +64,10 @@ class Coordinated(Lease):
         else:
             await self.candidate.register(end - clock())
         return seen
+
+    def enter(self) -> None:
+        """Have one when the lock is read next."""
+        self.candidate.enter()
 
     async def leave(self, timeout: float) -> None:
         """Have no LeaseCandidate any more: else the control plane names this one again at once."""

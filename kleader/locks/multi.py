@@ -89,8 +89,11 @@ class MultiLock:
             each for lock, part in zip(self._locks, seen.base, strict=True) if part for each in lock.references(part)
         ]
 
-    async def leave(self, timeout: float) -> None:
+    def enter(self) -> None:
         """A candidate shows nowhere but in the lock."""
+
+    async def leave(self, timeout: float) -> None:
+        """Likewise."""
 
     # --- what two objects say together
 
@@ -122,6 +125,8 @@ class MultiLock:
             base=pair,
             torn=gone or (len(present) == 1 and incarnation != ""),
             beside=tuple(part and (part.record, part.incarnation) for part in pair),
+            request=pair.first.request if pair.first else None,
+            given=agreed and not gone and all(part and part.given for part in pair),
         )
 
 

@@ -11,15 +11,16 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kleader.election.events import Observed
-from kleader.election.record import MalformedRecordError, Record
+from kleader.election.record import MalformedRecordError, Record, micro_time
+from kleader.election.request import Request, from_text, to_text
+from kleader.locks import notes
 from kleader.locks.base import LockError, Traits, WatchError
+from kleader.locks.notes import INCARNATION, REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from kleader.locks.api import Api
-
-INCARNATION = "kleader/incarnation"
 
 
 class ObjectLock:
@@ -62,6 +63,15 @@ class ObjectLock:
         """Put the record into the object."""
         raise NotImplementedError
 
+    def give(self, body: dict[str, Any], record: Record) -> None:
+        """Say in an object with this record that the last holder named this one, who has not written it yet."""
+        if record.renewed is not None:
+            body["metadata"]["annotations"][notes.GIVEN] = micro_time(record.renewed)
+
+    def given(self, found: dict[str, Any], record: Record) -> bool:
+        """Whether the object, which has this record, says so still."""
+        return notes.given(found, record)
+
     async def create(self, body: dict[str, Any], timeout: float, query: str = "") -> dict[str, Any]:
         """Create the object where there is none; Kind.CONFLICT where there is."""
         return await self._api.call("POST", self._collection + query, body, timeout)
@@ -80,10 +90,18 @@ class ObjectLock:
             return self.observed(await self.create(body, timeout))
         return self.observed(await self._api.call("PUT", self._target, body, timeout))
 
+    async def ask(self, base: Observed, request: Request, timeout: float) -> Observed:
+        """Leave a request to the holder on exactly the state ``base``; nothing else is changed."""
+        metadata = dict(base.base["metadata"])
+        metadata["annotations"] = {**texts(metadata.get("annotations")), REQUEST: to_text(request)}
+        return self.observed(await self._api.call("PUT", self._target, {**base.base, "metadata": metadata}, timeout))
+
     async def rehearse(self, timeout: float) -> None:
         """Have the API server judge a creation without doing it; LockError: it would be refused."""
         now = time.time_ns() // 1000
-        await self.create(self._body(self._blank(), Record("kleader", 1, now, now), ""), timeout, "?dryRun=All")
+        await self.create(
+            self._body(self._blank(), Record("kleader", 1, now, now), "rehearsal"), timeout, "?dryRun=All"
+        )
 
     async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
         """Each later state of the object."""
@@ -101,20 +119,31 @@ class ObjectLock:
         reference = {"apiVersion": self.api_version, "kind": self.kind, "namespace": self.namespace, "name": self._name}
         return [reference | {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}]
 
-    async def leave(self, timeout: float) -> None:
+    def enter(self) -> None:
         """A candidate shows nowhere but in the lock."""
+
+    async def leave(self, timeout: float) -> None:
+        """Likewise."""
 
     def observed(self, found: dict[str, Any]) -> Observed:
         """What the object shows; Kind.UNREACHABLE where it is not the object that was asked for."""
         metadata = self._checked(found, self.kind, self._name)
-        incarnation = texts(metadata.get("annotations")).get(INCARNATION)
+        incarnation = notes.note(found)
         try:
             record, fault = self.decode(found), ""
         except MalformedRecordError as error:
             mend = f"mend it with kubectl edit {self.kind.lower()} -n {self.namespace} {self._name}"
             record, fault = Record(), f"the {self.kind} {self.namespace}/{self._name} is malformed: {error}; {mend}"
         version = metadata["resourceVersion"]
-        return Observed(record, incarnation if isinstance(incarnation, str) else "", version, fault, found)
+        return Observed(
+            record,
+            incarnation if isinstance(incarnation, str) else "",
+            version,
+            fault,
+            found,
+            request=from_text(notes.note(found, REQUEST)),
+            given=not fault and self.given(found, record),
+        )
 
     def _checked(self, found: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
         """The metadata of the object of this kind and name, with a uid and a version; Kind.UNREACHABLE otherwise."""
@@ -148,13 +177,13 @@ class ObjectLock:
     def _body(self, base: dict[str, Any], record: Record, incarnation: str) -> dict[str, Any]:
         """The object as it shall be; ``base`` stays as it is."""
         metadata = dict(base["metadata"])
-        annotations = {**texts(metadata.get("annotations")), INCARNATION: incarnation}
-        if not incarnation:
-            del annotations[INCARNATION]
-        metadata["annotations"] = annotations
+        kept = {key: text for key, text in texts(metadata.get("annotations")).items() if key not in notes.ALL}
+        metadata["annotations"] = kept | ({INCARNATION: incarnation} if incarnation else {})
         metadata["labels"] = {**texts(metadata.get("labels")), **self._labels}
         body = {**base, "metadata": metadata}
         self.encode(body, record)
+        if record.holder and not incarnation:  # nobody has that term yet
+            self.give(body, record)
         return body
 
 

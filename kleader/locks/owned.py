@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
+from kleader.election.request import from_text
 from kleader.locks import abstract
 from kleader.locks.base import LockError, Traits, WatchError
 from kleader.locks.merge import merged
-from kleader.locks.object import INCARNATION, ObjectLock, texts
+from kleader.locks.notes import INCARNATION, REQUEST, note
+from kleader.locks.object import ObjectLock, texts
 
 if TYPE_CHECKING:
     import socket
@@ -260,7 +262,10 @@ class OwnedLock(ObjectLock):
             return None
         holder = owner.name if owner else ""
         beside = owner.uid if owner else ""
-        return Observed(Record(holder), incarnation, version, fault, sight, beside=beside, ours=ours, dead=dead)
+        request = from_text(note(found, REQUEST)) if found else None
+        return Observed(
+            Record(holder), incarnation, version, fault, sight, beside=beside, ours=ours, dead=dead, request=request
+        )
 
     def _hindrance(self, sight: Sight, *, ours: bool, dead: bool) -> tuple[str, Sight]:
         """Why what nobody alive seems to have cannot be had yet; "" if it can, or is another's."""
@@ -269,7 +274,7 @@ class OwnedLock(ObjectLock):
             if found is None:
                 self.warn_once(f"the lock is gone, but not the Pod {owner.name}, which had it: waiting for its end")
             return "", sight
-        if ours and found and INCARNATION not in texts(found["metadata"].get("annotations")):
+        if ours and found and note(found) is None:
             return "a process of this Pod that is not kleader has it", sight
         if self._home.left(self._terms, _incarnation(found) if ours and found else ""):
             return _LEFT, sight._replace(waits=True)
@@ -370,12 +375,11 @@ def _a_pod(owner: object) -> bool:
 
 
 def _incarnation(found: dict[str, Any]) -> str:
-    incarnation = texts(found["metadata"].get("annotations")).get(INCARNATION)
-    return incarnation if isinstance(incarnation, str) else ""
+    return str(note(found) or "")
 
 
 def _given_up(found: dict[str, Any]) -> bool:
-    return texts(found.get("metadata", {}).get("annotations")).get(INCARNATION) == ""
+    return note(found) == ""
 
 
 def _odd(found: dict[str, Any]) -> str:
@@ -389,7 +393,7 @@ def _odd(found: dict[str, Any]) -> str:
 
 def _told(found: dict[str, Any]) -> tuple[object, ...]:
     metadata = found.get("metadata", {})
-    return metadata.get("uid"), metadata.get("ownerReferences"), texts(metadata.get("annotations")).get(INCARNATION)
+    return metadata.get("uid"), metadata.get("ownerReferences"), note(found)
 
 
 def _version(found: dict[str, Any] | None) -> str:

@@ -30,7 +30,7 @@ _DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave wh
 _WHEN = {  # the states in which a message means something, where that is not all
     m.Lead: {State.WAITING},
     m.Lost: {State.LEADING, State.STOPPING, State.SWEEPING},
-    m.Yield: {State.LEADING},
+    m.Yield: {State.LEADING, State.SWEEPING},
 }
 
 
@@ -144,7 +144,7 @@ class Life:
         elif isinstance(message, m.Lost):
             self._lose(message.reason, now, kill=message.kill_now)
         elif isinstance(message, m.Yield):
-            self._on_yield(message.reason, now)
+            self._on_yield(message, now)
         elif isinstance(message, m.Observe):
             self._on_observe(message)
         elif isinstance(message, m.Failed):
@@ -179,11 +179,15 @@ class Life:
             self._deadline.extend(extend.stop_at, extend.kill_at, now)
             self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
 
-    def _on_yield(self, reason: str, now: float) -> None:
-        self._term.yielded = True
+    def _on_yield(self, said: m.Yield, now: float) -> None:
+        term, between = self._term, self._state is State.SWEEPING
+        if between and (term.over or term.quit or not self._command.again):
+            return  # the term ends anyway
+        term.yielded = said
         self._status = self._plan.loss_exit_code
-        self._log.info(f"giving up leadership: {reason}")
-        self._stop(self._plan.stop_signal or signal.SIGTERM, now, now + self._plan.stop_timeout, send=True)
+        self._log.info(f"giving up leadership: {said.reason}")
+        if not between:
+            self._stop(self._plan.stop_signal or signal.SIGTERM, now, now + self._plan.stop_timeout, send=True)
 
     # --- signals
 
@@ -330,8 +334,8 @@ class Life:
         self._deadline.end()
         previous, self._term = self._term, Term(self._term.number + 1)
         self._status = 0
-        release = self._plan.release and not previous.lost
-        self._elector.tell(m.Again(previous.number, self._term.incarnation, release))
+        release, to = previous.parting(self._plan.release)
+        self._elector.tell(m.Again(previous.number, self._term.incarnation, release, to, previous.asked))
 
     # --- the end
 

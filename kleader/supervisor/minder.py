@@ -80,19 +80,19 @@ class Minder:
     def dismiss(self, term: Term, now: float) -> None:
         """Nothing runs. It gives up what may be ours, then ends."""
         elector = self._elector
-        asks = elector.starter.releases and not term.lost
+        asks, (release, to) = elector.starter.releases and not term.lost, term.parting(self._plan.release)
         self._end_by = now + _PARTING + (2 * self._plan.request_timeout if asks else 0.0)  # one may be under way
-        self._owed = asks and self._plan.release and term.lead is not None
+        self._owed = asks and release and term.lead is not None
         if not term.lead and not elector.starter.releases:
             elector.kill()  # what it may have locked meanwhile goes with us
-        elector.tell(m.Empty(term.number, self._plan.release and not term.lost))
+        elector.tell(m.Empty(term.number, release, to))
 
     def released(self, said: m.Released, term: Term) -> None:
         """It has done about the lock what it could."""
         self._owed, self._parted = False, True
         if said.released:
-            self._log.info("released the lock")
-        elif term.lead and not self._plan.release:
+            self._log.info(f"released the lock{said.why and ': '}{said.why}")
+        elif term.lead and not (self._plan.release or term.asked):
             self._log.info(f"not released{'' if self._plan.pod else ', as asked'}: {self._fate}")
         elif term.lead and not term.lost:
             self._log.warning(f"did not release the lock: {said.why}; {self._fate}")
@@ -134,7 +134,7 @@ class Minder:
         owed, self._owed = self._owed, False
         if owed and now < self._end_by:
             self._start(State.RELEASING, term, now)
-        self._elector.tell(m.Empty(term.number, release=True))
+        self._elector.tell(m.Empty(term.number, *term.parting(release=True)))
         return self._elector.pid != 0
 
     def _sleep(self) -> None:

@@ -23,7 +23,7 @@ class Term:
         self.lead: m.Lead | None = None
         self.t0 = 0.0  # of the last write that counted; inf where nothing expires
         self.lost = False
-        self.yielded = False  # the elector asked for its end
+        self.yielded: m.Yield | None = None  # the elector asked for its end
         self.quit = 0  # the signal that asked kleader to end
         self.start_at = math.inf  # when to start the command
         self.stop_by = math.inf  # when what was asked to stop is killed
@@ -31,7 +31,18 @@ class Term:
     @property
     def over(self) -> bool:
         """Whether leadership ends though neither the command nor a signal wants it to."""
-        return self.lost or self.yielded
+        return self.lost or self.yielded is not None
+
+    @property
+    def asked(self) -> bool:
+        """Whether a person asked for its end."""
+        return self.yielded is not None and self.yielded.asked
+
+    def parting(self, release: bool) -> tuple[bool, str]:  # noqa: FBT001 - the plan's
+        """Whether the lock is given up at its end, and to whom, "" for anybody. A request comes before the plan."""
+        if self.yielded is None or self.lost:
+            return release and not self.lost, ""
+        return release or self.yielded.asked, self.yielded.to
 
     def assignment(self, tree: list[Process], memory: str) -> m.Assign:
         """What a new elector has to know; ``tree``: what already runs."""

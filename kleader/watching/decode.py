@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kleader.election.record import MalformedRecordError, Record, from_annotation, from_lease_spec, parse_time
 from kleader.link.plan import FOR_LIFE
 from kleader.locks.annotation import LEADER
-from kleader.locks.object import INCARNATION, texts
+from kleader.locks.notes import INCARNATION
+from kleader.locks.object import texts
 from kleader.watching.seen import Ref, Seen
 
 if TYPE_CHECKING:

@@ -79,7 +79,8 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
             with Path(heard).open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**message._asdict(), **told}) + "\n")
             if isinstance(message, m.Empty):
-                channel.send(m.Released(message.term, released=message.release, why="asked not to"))
+                why = "" if message.release else "asked not to"
+                channel.send(m.Released(message.term, message.release, why))
                 return
 
 
@@ -108,7 +109,8 @@ def fail(*_: object) -> None:
 
 def refuse(pid: int, number: int) -> None:
     """As the kernel where the process has changed its user; the elector has not."""
-    if number == signal.SIGKILL and b"scripted" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+    line = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty: it has ended
+    if number == signal.SIGKILL and line and b"scripted" not in line:
         raise PermissionError
     KILL(pid, number)
 

@@ -178,3 +178,93 @@ def test_an_elector_that_dies_meanwhile_is_replaced(
     os.kill(term.pid, signal.SIGKILL)
     assert kleader.wait() == 255
     assert heard("Empty")[-1]["release"]
+
+
+# --- where a person has asked for it
+
+ASKED = {"reason": "it was asked to", "asked": True}
+HEIR = ASKED | {"to": "heir"}
+
+
+@pytest.mark.parametrize("asked", [ASKED, HEIR], ids=["resign", "transfer"])
+def test_what_was_asked_for_is_released_whatever_the_options_say_and_to_whom_was_named(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, asked: dict[str, Any]
+) -> None:
+    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", asked]]
+    kleader = scripted(witness.command("--term-delay=0.2", "--descendant"), script, plan={"release": False})
+    witness.wait_descendant()
+    flag.touch()
+    assert kleader.wait() == 255
+    (empty,) = heard("Empty")
+    assert (empty["release"], empty["to"], empty["children"]) == (True, asked.get("to", ""), [str(empty["pid"])])
+    assert "released the lock" in kleader.err
+    witness.check(terms=1)
+
+
+def test_on_loss_wait_who_was_asked_lets_another_lead_first(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
+    kleader = scripted(witness.command(), script, "--on-loss=wait", plan={"release": False})
+    witness.wait_start()
+    flag.touch()
+    wait_until(lambda: heard("Again"), "another candidacy")
+    (again,) = heard("Again")
+    assert (again["release"], again["to"], again["aside"]) == (True, "heir", True)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+    assert heard("Empty")[0]["to"] == "", "of the new candidacy"
+
+
+def test_the_first_request_counts_and_outlives_the_elector_that_told_of_it(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    second = flag.with_name("second")
+    more = [str(second), "yield", HEIR | {"to": "another"}]
+    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR], more]
+    kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
+    term = witness.wait_start()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    alive_before = len(heard("Alive"))
+    second.touch()
+    wait_until(lambda: len(heard("Alive")) > alive_before, "that it was heard")
+    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    os.kill(term.pid, signal.SIGKILL)
+    assert kleader.wait() == 255
+    assert heard("Empty")[-1]["to"] == "heir"
+
+
+def test_a_loss_meanwhile_gives_the_lock_to_nobody(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    lost = flag.with_name("lost")
+    more = [str(lost), "lost", {"reason": "another leads", "kill_now": True}]
+    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR], more]
+    kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
+    witness.wait_start()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    lost.touch()
+    assert kleader.wait() == 255
+    (empty,) = heard("Empty")
+    assert (empty["release"], empty["to"]) == (False, "")
+
+
+def test_while_what_a_command_left_is_swept_before_a_restart_it_comes_instead_of_that(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    """The sweep is held up by a process that the supervisor may not kill."""
+    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
+    command = witness.command("--descendant", f"--exit-when={flag.with_name('end')}")
+    kleader = scripted(command, script, "--restart=always", fault="may not kill")
+    left = witness.wait_descendant()
+    flag.with_name("end").touch()
+    kleader.wait_err("the command exited")
+    flag.touch()
+    kleader.wait_err("giving up leadership")
+    os.kill(left.pid, signal.SIGKILL)
+    assert kleader.wait() == 255
+    assert heard("Empty")[-1]["to"] == "heir"
+    assert len(witness.terms()) == 1

@@ -112,7 +112,8 @@ class Story:
         """What the Write under way makes of the lock."""
         write = self.pending(e.Write)
         ours = self.state.me.lasting and bool(write.record.holder)
-        return Observed(write.record, write.incarnation, self.version(), ours=ours)
+        given = bool(write.record.holder) and not write.incarnation
+        return Observed(write.record, write.incarnation, self.version(), ours=ours, given=given)
 
     def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Self:
         """The request under way fails, ``after`` seconds."""

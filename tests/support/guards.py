@@ -115,7 +115,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _record: None),
     "gone is not free to a new candidacy": lambda: replaced(
-        (elector, turn), "anew", lambda s, incarnation: replace(anew(s, incarnation), gone_wait=0.0)
+        (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
     ),
     "gone is not free to who lost a race": lambda: rewritten(
         acquire, "s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)", "pass"
@@ -190,10 +190,51 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "the answer to what was given back hides no news": lambda: rewritten(
         acquire, "if not s.news:\n            _observe", "if True:\n            _observe"
     ),
-    "a leader yields to who is preferred": lambda: rewritten(renew, "_mind_preference(turn, seen)\n\n", "pass\n\n"),
+    "a leader yields to who is preferred": lambda: rewritten(renew, "        _mind_preference(turn, seen)\n", ""),
     "a leader keeps a lock created anew for it": lambda: rewritten(renew, "elif seen.untouched and", "elif False and"),
     "a leader keeps none but a lock created anew": lambda: rewritten(renew, "elif seen.untouched and", "elif"),
     "a naming is no sign of life": lambda: replaced((named,), "by_control_plane", lambda *_: False),
+    "a request is for one term alone": lambda: rewritten(
+        renew, "if (request.holder, request.incarnation) != (seen.record.holder, s.incarnation):", "if False:"
+    ),
+    "a request to hand the lock to who has it is none": lambda: rewritten(
+        renew, "elif request.to in {s.me.identity, seen.record.holder}:", "elif False:"
+    ),
+    "who cannot name the next leader names none": lambda: rewritten(
+        renew, "elif request.to and (s.me.coordinated or s.me.lasting):", "elif False:"
+    ),
+    "a transfer goes by no empty holder": lambda: rewritten(
+        release, "(_give if s.to else give_back)(turn,", "give_back(turn,"
+    ),
+    "a transfer without an answer may have happened": lambda: rewritten(
+        release, "(s.parted or s.to) and seen.record.holder == s.to", 's.parted and seen.record.holder == ""'
+    ),
+    "a claim is given to nobody": lambda: rewritten(
+        release, 's.led, s.to = leading, to if leading else ""', "s.led, s.to = leading, to"
+    ),
+    "who was asked to end stands aside": lambda: rewritten_method(
+        Turn, "begin_anew", "self.s.me.timing.lease_duration if aside else 0.0", "0.0"
+    ),
+    "one's own name alone gives no right to write": lambda: rewritten_method(
+        State, "given", "named = seen.given and seen.record", "named = seen.record"
+    ),
+    "what was given and taken is another's": lambda: rewritten_method(
+        State, "given", " and not seen.incarnation\n", "\n"
+    ),
+    "half a pair was given to nobody": lambda: rewritten_method(State, "given", "seen.torn or ", ""),
+    "who was named writes before it leads": lambda: rewritten(
+        acquire,
+        "    if not s.news:\n        _observe(turn, seen)\n        if",
+        "    if seen and s.given(seen):\n"
+        "        return wrote(turn, e.Write(0, 0, seen, seen.record, s.incarnation), seen)\n"
+        "    if not s.news:\n        _observe(turn, seen)\n        if",
+    ),
+    "to be named is no sign of a live leader": lambda: rewritten(
+        acquire, "if given or not (s.me.live", "if not (s.me.live"
+    ),
+    "a lock that is not given any more starts the wait anew": lambda: replaced(
+        (Observed,), "same_record", lambda one, two: one._told == replace(two, given=one.given)._told
+    ),
     "a pair: both answers must show the write": lambda: rewritten_method(
         MultiLock, "write", "if not shown or (before and seen.version == before.version):", "if False:"
     ),

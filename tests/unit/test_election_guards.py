@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kleader.election.events import Kind
+from kleader.election.request import Request
 from tests.conftest import Trials
 from tests.simulation import test_crowd as crowd
-from tests.support.election import TERM
+from tests.support.election import ME, TERM
 from tests.support.guards import GUARDS
 from tests.unit import test_election_acquire as acquiring
 from tests.unit import test_election_coordinated as naming
@@ -17,6 +18,7 @@ from tests.unit import test_election_durations as durations
 from tests.unit import test_election_gone as vanishing
 from tests.unit import test_election_release as releasing
 from tests.unit import test_election_renew as renewing
+from tests.unit import test_election_requests as asking
 from tests.unit import test_election_watch as watching
 from tests.unit import test_for_life as lasting
 from tests.unit import test_multi as pairing
@@ -170,6 +172,27 @@ HELD_BY: dict[str, Callable[[], None]] = {
         TERM, replaced=False
     ),
     "a naming is no sign of life": naming.test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life,
+    "a request is for one term alone": lambda: _ignored(Request(ME, "term-0")),
+    "a request to hand the lock to who has it is none": lambda: _ignored(Request(ME, TERM, ME)),
+    "who cannot name the next leader names none": lambda: (
+        asking.test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns({"coordinated": True})
+    ),
+    "a transfer goes by no empty holder": (
+        asking.test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_between
+    ),
+    "a transfer without an answer may have happened": lambda: (
+        asking.test_a_transfer_without_an_answer_may_have_happened("")
+    ),
+    "a claim is given to nobody": asking.test_a_claim_is_given_to_nobody,
+    "who was asked to end stands aside": (
+        asking.test_who_was_asked_stands_aside_for_a_lease_duration_and_treats_the_lock_as_anothers
+    ),
+    "one's own name alone gives no right to write": lambda: _anothers({"given": False}),
+    "what was given and taken is another's": lambda: _anothers({"incarnation": "term-7"}),
+    "half a pair was given to nobody": lambda: _anothers({"torn": True}),
+    "who was named writes before it leads": asking.test_who_was_named_before_it_first_looked_takes_the_lock_at_once,
+    "to be named is no sign of a live leader": asking.test_wait_live_does_not_take_being_named_for_a_sign_of_life,
+    "a lock that is not given any more starts the wait anew": asking.test_what_is_not_given_any_more_is_not_taken,
     "a pair: both answers must show the write": lambda: pairing.test_an_answer_that_does_not_show_the_write_is_none(
         pairing.Server()
     ),
@@ -215,6 +238,14 @@ HELD_BY: dict[str, Callable[[], None]] = {
         lasting.test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_asked
     ),
 }
+
+
+def _ignored(request: Request) -> None:
+    asking.test_a_request_that_is_not_for_this_very_term_is_ignored(request)
+
+
+def _anothers(found: dict[str, Any]) -> None:
+    asking.test_ones_own_name_that_nobody_was_given_is_somebody_else(found)
 
 
 def _sight(which: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
-from kleader.locks.object import INCARNATION
+from kleader.locks.notes import INCARNATION
 from kleader.watching import decode
 from kleader.watching.pairs import arrange
 from kleader.watching.seen import Ref, Seen, State, at_a_look, watched

@@ -1,0 +1,121 @@
+"""What kleader notes on the objects of a lock beside the record, against the real API: requests, and who was named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kleader.election.request import Request
+from kleader.locks import kinds
+from tests.cluster.contract import LEADER, OBJECTS, Client, Entry, Place, annotation, entry_of, spec
+from tests.cluster.test_contract import foreign
+
+if TYPE_CHECKING:
+    from kleader.locks.object import ObjectLock
+    from tests.support.plane import Plane
+
+HELD = Entry("somebody", 15, -60, -2, 3)
+GIVEN = Entry("heir", 15, 1, 1, 4)
+TAKEN = GIVEN._replace(renewed=2)
+REQUEST, NOTE = "kleader/request", "kleader/given"
+
+
+@pytest.fixture(params=OBJECTS)
+def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place:
+    return Place(plane, namespace, request.param)
+
+
+def objects(client: Client, place: Place) -> list[ObjectLock]:
+    """Each of the lock's objects by itself, as the commands that ask have them."""
+    road = client.road(place.plane, place.namespace, place.user())
+    return kinds.objects(place.lock, road, place.namespace, place.name, {})
+
+
+@pytest.mark.parametrize("to", ["", "heir"], ids=["resign", "transfer"])
+def test_a_request_is_seen_and_changes_nothing_else_and_the_next_write_removes_it(
+    place: Place, client: Client, to: str
+) -> None:
+    before = place.plant(HELD, "term")
+    lock = client.lock(place)
+    held = lock.get()
+    first, request = objects(client, place)[0], Request("somebody", "term", to)
+    client.run(first.ask(client.run(first.get(5)), request, 5))
+    seen = lock.get()
+    assert seen.request == request
+    assert seen.same_record(held)
+    assert seen.version != held.version
+    assert [foreign(thing) | {"spec": thing.get("spec")} for thing in map(_bare, place.objects())] == [
+        foreign(thing) | {"spec": thing.get("spec")} for thing in map(_bare, before)
+    ]
+    assert lock.write(seen, HELD._replace(renewed=0).record).request is None
+    assert all(REQUEST not in thing["metadata"]["annotations"] for thing in place.objects())
+
+
+def _bare(thing: dict[str, object]) -> dict[str, object]:
+    """Without the request, and with somebody who manages fields, for `foreign`."""
+    metadata = dict(thing["metadata"])  # type: ignore[call-overload]
+    metadata["annotations"] = {key: text for key, text in metadata["annotations"].items() if key != REQUEST}
+    metadata["managedFields"] = [{"manager": "somebody"}]
+    return {**thing, "metadata": metadata}
+
+
+def test_a_request_is_not_written_over_another_version(place: Place, client: Client) -> None:
+    place.plant(HELD, "term")
+    first = objects(client, place)[0]
+    seen = client.run(first.get(5))
+    place.label(somebody="was-first")
+    with pytest.raises(Exception, match="the object has been modified"):
+        client.run(first.ask(seen, Request("somebody", "term"), 5))
+    assert REQUEST not in place.objects()[0]["metadata"]["annotations"]
+
+
+def test_whom_the_last_leader_named_is_seen_until_somebody_writes_that_record_anew(
+    place: Place, client: Client
+) -> None:
+    """Also one who keeps all annotations and writes within the same second, as a client-go candidate may."""
+    place.plant(HELD, "term")
+    lock = client.lock(place)
+    written = lock.write(lock.get(), GIVEN.record, "")
+    assert (written.given, written.incarnation, written.record) == (True, "", GIVEN.record)
+    assert lock.get().given
+    for path, thing in zip(place.paths, place.objects(), strict=True):
+        anew = GIVEN._replace(renewed=1.000001)
+        assert entry_of(thing) == GIVEN
+        patch = {"spec": spec(anew)} if thing["kind"] == "Lease" else {}
+        place.plane.api.merge(path, patch or {"metadata": {"annotations": {LEADER: annotation(anew)}}})
+    seen = lock.get()
+    assert (seen.given, seen.incarnation) == (False, "")
+    assert seen.record.holder == "heir"
+
+
+def test_a_label_or_a_request_does_not_take_away_what_was_given(place: Place, client: Client) -> None:
+    place.plant(HELD, "term")
+    lock = client.lock(place)
+    lock.write(lock.get(), GIVEN.record, "")
+    place.label(somebody="else")
+    assert lock.get().given
+
+
+def test_who_takes_what_it_was_given_leaves_no_note_of_that(place: Place, client: Client) -> None:
+    place.plant(HELD, "term")
+    lock = client.lock(place)
+    taken = lock.write(lock.write(lock.get(), GIVEN.record, ""), TAKEN.record, "term-2")
+    assert (taken.given, taken.incarnation) == (False, "term-2")
+    for thing in place.objects():
+        assert NOTE not in thing["metadata"]["annotations"]
+        assert NOTE not in thing["metadata"]["annotations"].get(LEADER, "")
+
+
+def test_half_of_what_was_given_was_given_to_nobody(plane: Plane, namespace: str, client: Client) -> None:
+    for kind in ("configmapsleases", "endpointsleases"):
+        place = Place(plane, namespace, kind, kind)
+        place.plant(HELD, "term")
+        lock = client.lock(place)
+        lock.write(lock.get(), GIVEN.record, "")
+        for path in place.paths:
+            other = place.plane.api.get(path)
+            place.plane.api.delete(path)
+            assert not lock.get().given
+            del other["metadata"]["resourceVersion"], other["metadata"]["uid"]
+            place.plane.api.create(other)

@@ -1,0 +1,343 @@
+"""Requests to a leader: whom they are for, what it does once its command is dead, how who was named comes to lead."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind, Observed
+from kleader.election.record import SECOND, UNKNOWN
+from kleader.election.request import Request, from_text, to_text
+from kleader.election.state import Phase, resume
+from tests.support.election import ME, START, TERM, TIMING, WALL, Story, candidate
+
+RESIGN, TRANSFER = Request(ME, TERM), Request(ME, TERM, "heir")
+GIVEN = e.Emptied(release=True, to="heir")
+OTHER = e.Again("term-2", release=True, to="heir", aside=True)
+
+
+def asked(story: Story, request: Request | None) -> Observed:
+    """The lock as it is, with a request on it, which somebody else's write has left there."""
+    assert story.state.seen
+    return replace(story.relabelled(story.state.seen), request=request)
+
+
+def sees(story: Story, request: Request | None) -> Story:
+    """A leader's renewal meets that write, and it reads what is there."""
+    found = asked(story, request)
+    return story.waits(2).fails(Kind.CONFLICT).reads(found)
+
+
+def given(story: Story, holder: str = ME, **fields: Any) -> Observed:  # noqa: ANN401
+    """A lock whose last leader has named a holder."""
+    return replace(story.lock(holder), **{"given": True, **fields})
+
+
+# --- whom it is for
+
+
+@pytest.mark.parametrize("request_", [RESIGN, TRANSFER], ids=["resign", "transfer"])
+def test_a_leader_sees_a_request_to_its_term_by_the_conflict_of_its_renewal_and_goes_on_renewing(
+    request_: Request,
+) -> None:
+    story = sees(Story().leads(), request_)
+    told = story.asked(e.Yield)
+    assert (told.asked, told.to) == (True, request_.to)
+    assert story.asked(e.Write).record.holder == ME, "until its command is dead"
+    story.writes().asked(e.Extend)
+    assert story.state.phase is Phase.LEADING
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Request(ME, "term-0"),
+        Request(ME, "term-0", "heir"),
+        Request("other", TERM),
+        Request(ME, TERM, ME),
+        None,
+    ],
+    ids=["another term", "a transfer of another term", "another holder", "to who leads", "none"],
+)
+def test_a_request_that_is_not_for_this_very_term_is_ignored(wrong: Request | None) -> None:
+    story = sees(Story().leads(), wrong)
+    assert not story.all(e.Yield)
+    assert story.asked(e.Write).record.holder == ME
+    assert bool(story.all(e.Report)) == (wrong is not None)
+
+
+def test_a_request_is_told_again_when_it_is_seen_again() -> None:
+    """A word to a supervisor may get lost; it acts on the first one that it hears."""
+    story = sees(Story().leads(), RESIGN)
+    renewed = story.landed()
+    story.fails(Kind.CONFLICT).waits(1)
+    story.reads(replace(renewed, version=story.version(), request=RESIGN)).asked(e.Yield)
+
+
+def test_a_replaced_elector_finds_the_request_that_its_predecessor_died_over() -> None:
+    story = Story(resume(candidate(), TERM, START, acquired=WALL, transitions=3))
+    held = replace(story.lock(ME, TERM), request=TRANSFER)
+    assert story.wakes().reads(held).asked(e.Yield).to == "heir"
+
+
+@pytest.mark.parametrize("kind", [{"coordinated": True}, {"lasting": True}], ids=["coordinated", "for life"])
+def test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns(kind: dict[str, Any]) -> None:
+    for request, yields in ((TRANSFER, 0), (RESIGN, 1)):
+        story = Story(**kind)
+        if kind.get("lasting"):
+            story.wakes().reads(None).writes()
+            story.sees(replace(story.lock(ME, TERM), ours=True, request=request))
+        else:
+            story = Story(resume(candidate(**kind), TERM, START, acquired=WALL, transitions=3))
+            story.wakes().reads(replace(story.lock(ME, TERM), request=request))
+        assert len(story.all(e.Yield)) == yields
+
+
+def test_a_candidate_does_not_act_on_requests_nor_do_they_start_its_wait_anew() -> None:
+    story = Story()
+    held = story.lock("other", "term-9")
+    story.follows(held).idles(14)
+    story.sees(replace(story.relabelled(held), request=Request("other", "term-9", ME)))
+    assert not story.actions
+    story.waits(1)
+    assert story.pending(e.Write).record.holder == ME
+
+
+# --- what the leader does when nothing of its term is alive
+
+
+def test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_between() -> None:
+    story = Story()
+    story.wakes().reads(story.lock("")).writes()
+    own = story.state.seen
+    assert own
+    write = story.waits(1).tell(GIVEN).asked(e.Write)
+    assert write.base is own
+    assert (write.record.holder, write.record.duration, write.incarnation) == ("heir", 15, "")
+    assert write.record.transitions == own.record.transitions + 1
+    assert write.record.acquired == write.record.renewed
+    assert (write.record.renewed or 0) >= (own.record.renewed or 0) + SECOND
+    assert story.writes().asked(e.Done) == e.Done(released=True, why="heir is to lead")
+
+
+def test_a_transfer_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
+    story = Story().leads().waits(2)
+    renewal = story.landed()
+    assert story.tell(GIVEN).actions == []
+    story.tell(e.Wrote(story.pending(e.Write), renewal))
+    write = story.asked(e.Write)
+    assert (write.base, write.record.holder) == (renewal, "heir")
+
+
+def test_a_conflict_of_a_transfer_is_read_and_retried_and_never_becomes_a_release() -> None:
+    story = Story().leads()
+    assert story.state.seen
+    labelled = story.relabelled(story.state.seen)
+    story.tell(GIVEN).fails(Kind.CONFLICT).asked(e.Get)
+    write = story.reads(labelled).asked(e.Write)
+    assert (write.base, write.record.holder) == (labelled, "heir")
+
+
+@pytest.mark.parametrize("taken", ["", "term-7"], ids=["not taken yet", "taken"])
+def test_a_transfer_without_an_answer_may_have_happened(taken: str) -> None:
+    story = Story().leads().tell(GIVEN)
+    landed = replace(story.landed(), incarnation=taken, given=not taken)
+    story.fails(Kind.UNREACHABLE).asked(e.Get)
+    assert story.reads(landed).asked(e.Done) == e.Done(released=True, why="heir is to lead")
+
+
+def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_to_run_out() -> None:
+    story = Story().leads().tell(GIVEN)
+    for _ in range(20):
+        if story.state.phase is Phase.OVER:
+            break
+        if story.state.pending:
+            story.fails(Kind.UNREACHABLE, after=1)
+        else:
+            story.waits(0.5)
+        assert all(write.record.holder == "heir" for write in story.all(e.Write))
+    done = story.asked(e.Done)
+    assert not done.released
+    assert story.now <= START + TIMING.request_timeout + 2
+
+
+def test_nobody_else_is_taken_for_the_one_who_was_named() -> None:
+    story = Story().leads().tell(GIVEN).fails(Kind.UNREACHABLE)
+    assert story.reads(story.lock("third", "term-7")).asked(e.Done) == e.Done(
+        released=False, why="the lock is no longer ours"
+    )
+
+
+def test_the_successor_of_an_elector_that_died_over_a_transfer_writes_it_or_finds_it_written() -> None:
+    for found, released in (("mine", False), ("given", True)):
+        story = Story(resume(candidate(), TERM, START, acquired=WALL, transitions=3))
+        story.wakes().tell(GIVEN)
+        story.reads(story.lock(ME, TERM) if found == "mine" else given(story, "heir"))
+        if released:
+            assert story.asked(e.Done).released
+        else:
+            assert story.asked(e.Write).record.holder == "heir"
+
+
+def test_what_was_lost_is_given_to_nobody() -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT)
+    story.reads(story.lock("other", "term-9"))
+    assert story.state.phase is Phase.LOST
+    assert story.tell(GIVEN).asked(e.Done) == e.Done(released=False, why="the term was lost")
+    assert not story.requests
+
+
+def test_a_claim_is_given_to_nobody() -> None:
+    """Who was told to end before it led may release what it may have, and name nobody."""
+    story = Story().wakes().reads(None)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).tell(GIVEN)
+    claim = replace(landed, record=replace(landed.record, transitions=1))
+    assert not story.reads(claim).asked(e.Write).record.holder
+
+
+# --- the old leader afterwards
+
+
+def test_who_was_asked_stands_aside_for_a_lease_duration_and_treats_the_lock_as_anothers() -> None:
+    story = Story().leads().tell(OTHER)
+    assert story.asked(e.Write).record.holder == "heir"
+    handed = story.landed()
+    story.writes()
+    assert (story.state.phase, story.state.incarnation) == (Phase.FOLLOWING, "term-2")
+    story.idles(14.9).waits(0.1)
+    story.asked(e.Get)
+    assert not story.reads(handed).requests, "a lock that another was given is that one's"
+    story.idles(14.9).waits(0.1)
+    assert story.asked(e.Write).record.holder == ME, "which nobody took: it has run out"
+
+
+def test_a_term_that_ended_otherwise_is_contended_for_again_at_once() -> None:
+    story = Story().leads().tell(e.Again("term-2", release=True)).writes()
+    story.asked(e.Get)
+
+
+# --- who was named
+
+
+def test_who_was_named_leads_after_a_write_of_its_own_and_from_before_that_one() -> None:
+    story = Story()
+    story.follows(story.lock("other", "term-9")).waits(3)
+    named = given(story)
+    write = story.sees(named).asked(e.Write)
+    assert not story.all(e.Lead)
+    assert (write.base, write.incarnation, write.record.holder) == (named, TERM, ME)
+    assert write.record.transitions == named.record.transitions, "the write that named it has counted it"
+    assert write.record.acquired == named.record.acquired
+    assert (write.record.renewed or 0) >= (named.record.renewed or 0) + SECOND
+    sent = story.now
+    lead = story.writes(after=0.5).asked(e.Lead)
+    assert (lead.stop_at, lead.kill_at) == (TIMING.stop_at(sent), TIMING.kill_at(sent))
+
+
+def test_who_was_named_before_it_first_looked_takes_the_lock_at_once() -> None:
+    story = Story(one_try=True).wakes()
+    assert story.reads(given(story)).asked(e.Write).incarnation == TERM
+    story.writes().asked(e.Lead)
+
+
+def test_wait_live_does_not_take_being_named_for_a_sign_of_life() -> None:
+    story = Story(live=True)
+    story.follows(story.lock("other", "term-9"))
+    assert story.sees(given(story)).asked(e.Write).record.holder == ME
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"given": False},
+        {"incarnation": "term-7", "given": False},
+        {"incarnation": "term-7"},
+        {"fault": "it is not JSON"},
+        {"torn": True},
+    ],
+    ids=["a client-go leader", "a kleader", "another that took it", "malformed", "half a pair"],
+)
+def test_ones_own_name_that_nobody_was_given_is_somebody_else(found: dict[str, Any]) -> None:
+    story = Story().wakes()
+    seen = given(story, **found)
+    assert not story.reads(seen).requests
+    story.idles(14)
+
+
+def test_what_another_was_given_is_waited_for_like_any_lock() -> None:
+    story = Story()
+    story.follows(given(story, "third")).idles(14.9).waits(0.1)
+    assert story.asked(e.Write).record.transitions == 4
+
+
+@pytest.mark.parametrize("kind", [{"coordinated": True}, {"lasting": True}], ids=["coordinated", "for life"])
+def test_where_nobody_can_be_named_nobody_takes_itself_to_be(kind: dict[str, Any]) -> None:
+    story = Story(**kind).wakes()
+    assert not story.reads(given(story)).requests
+
+
+def test_of_two_with_the_same_name_the_one_whose_write_came_second_follows() -> None:
+    story = Story().wakes()
+    story.reads(given(story)).fails(Kind.CONFLICT).asked(e.Get)
+    story.reads(story.lock(ME, "term-7"))
+    story.idles(14)
+
+
+def test_who_was_named_and_does_not_know_whether_it_took_the_lock_writes_afresh() -> None:
+    story = Story().wakes()
+    story.reads(given(story))
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE, after=1).asked(e.Get)
+    sent = story.now
+    write = story.reads(landed).asked(e.Write)
+    assert (write.base, write.incarnation) == (landed, TERM)
+    assert story.writes().asked(e.Lead).stop_at == TIMING.stop_at(sent)
+
+
+def test_what_is_not_given_any_more_is_not_taken() -> None:
+    """Though its record be the same: who holds it by that name has written it."""
+    story = Story()
+    story.follows(story.lock("other", "term-9"))
+    named = given(story)
+    story.sees(named).fails(Kind.THROTTLED, retry_after=5)
+    story.sees(replace(named, given=False, version=story.version())).idles(14.9)
+
+
+# --- the annotation
+
+
+@pytest.mark.parametrize("request_", [RESIGN, TRANSFER], ids=["resign", "transfer"])
+def test_a_request_survives_its_text(request_: Request) -> None:
+    assert from_text(to_text(request_)) == request_
+    assert json.loads(to_text(request_))["action"] == ("transfer" if request_.to else "resign")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        7,
+        "",
+        "{",
+        "[" * 100_000,
+        "[]",
+        "{}",
+        '{"action":"resign","holder":"me"}',
+        '{"action":"resign","holder":"me","incarnation":""}',
+        '{"action":"resign","holder":7,"incarnation":"i"}',
+        '{"action":"resign","holder":"me","incarnation":"i","to":"x"}',
+        '{"action":"transfer","holder":"me","incarnation":"i"}',
+        '{"action":"transfer","holder":"me","incarnation":"i","to":" "}',
+        '{"action":"transfer","holder":"me","incarnation":"i","to":["x"]}',
+        f'{{"action":"transfer","holder":"me","incarnation":"i","to":"{UNKNOWN}"}}',
+        f'{{"action":"transfer","holder":"me","incarnation":"i","to":"{"x" * 4097}"}}',
+        '{"action":"drop","holder":"me","incarnation":"i"}',
+    ],
+)
+def test_what_is_no_request_beyond_doubt_is_none(text: object) -> None:
+    assert from_text(text) is None
