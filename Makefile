@@ -22,14 +22,14 @@ FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the fi
 ALONE   = $(PYTHON) -c 'import fcntl, os, sys; me = os.open("Makefile", os.O_RDONLY); os.set_inheritable(me, True); \
 	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --silent
 
-.PHONY: help demo test test-cluster prove bench lint install clean lock check-python environment control-plane put-in-place anew
+.PHONY: help demo test test-cluster mutants prove bench lint install clean lock check-python environment control-plane put-in-place anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'All need Python >= 3.10 with its venv module, and a package index the first time.'
 	@echo 'PYTHON=$(PYTHON) is what .venv is made from (make clean, to change it).'
-	@echo 'ARGS= takes more arguments for pytest, tests.demo, tests.prove or tests.bench.'
+	@echo 'ARGS= takes more arguments for pytest, tests.mutation, tests.demo, tests.prove or tests.bench.'
 
 demo: environment ## three candidates for one lock, the leader killed; LOCK=lease: on a cluster (Go, as test-cluster)
 	$(BIN)/python -m tests.demo --lock $(LOCK) $(ARGS)
@@ -39,6 +39,9 @@ test: environment ## the tests that need no cluster
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
 	$(BIN)/python -m pytest tests/cluster --durations=15 $(ARGS)
+
+mutants: control-plane ## takes away each guard of the promise, and wants the test that must fail; ARGS=PATTERN for some
+	$(BIN)/python -m tests.mutation $(ARGS)
 
 prove: control-plane ## real faults and simulated schedules for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.prove --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

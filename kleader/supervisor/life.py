@@ -278,7 +278,7 @@ class Life:
         self._log.debug(f"forked the command: pid {main.pid}", pid=main.pid)
 
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
-        """Leadership is lost. With ``kill`` there is no grace; without, as much as fits before kill_at."""
+        """Leadership is lost. With ``kill`` there is no grace; nor is there beyond kill_at, when it is lost again."""
         term = self._term
         first, term.lost = not term.lost, True
         if first and not term.quit:
@@ -288,13 +288,12 @@ class Life:
         if first:  # after the kill: a log on a disk that hangs must not delay it
             self._log.error(f"lost the lock: {reason}")
         if first and self._state is not State.SWEEPING:
-            by = min(term.stop_by, now + self._plan.grace, self._deadline.kill_at)
+            by = min(term.stop_by, now + self._plan.grace)
             if self._state is State.LEADING:
                 self._stop(self._plan.stop_signal or signal.SIGTERM, now, by, send=True)
             term.stop_by = by
 
     def _stop(self, number: int, now: float, by: float, *, send: bool) -> None:
-        self._term.start_at = math.inf
         if not self._command.runs:  # between two starts
             self._begin_sweep(now)
             return

@@ -1,10 +1,13 @@
 """A real supervisor with an elector that follows a script: `scripted.py FILE`, FILE being JSON.
 
 script: [[when, type, fields]], said in this order by the first elector: so many seconds after its start, or once a file
-of this name exists. stop_at and kill_at are seconds after its start, too. next: the script of every other candidate's.
-heard: the file to which each elector appends what it hears, with the instant and who is below the supervisor.
+of this name exists; then there is another, with .said after its name. stop_at and kill_at are seconds after its start,
+too. next: the script of every other candidate's.
+heard: the file to which each elector appends what it hears, with the instant, its own pid and who is below the
+supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
 fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector;
+or where the forked child does: "before PDEATHSIG";
 or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's.
 no_timer: without the kernel's guard.
 """
@@ -68,10 +71,12 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
     poll.register(channel.fd, select.POLLIN)
     while channel.open:
         while left and is_time(left[0][0], born):
-            _, kind, fields = left.pop(0)
+            when, kind, fields = left.pop(0)
             for name in {"stop_at", "kill_at"} & set(fields):
                 fields[name] += born
             channel.send(TYPES[kind](**{"term": 1, **fields}))
+            if isinstance(when, str):
+                Path(f"{when}.said").touch()
         poll.poll(2 if left else None)
         for message in channel.receive():
             children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
@@ -134,6 +139,8 @@ def main() -> None:
         stop_once(child, "spawn")
     elif given.get("fault") == "before gate":
         stop_once(child.Child, "let_through")
+    elif given.get("fault") == "before PDEATHSIG":
+        stop_once(platform, "die_with_parent")
     elif given.get("fault") == "before kill":
         stop_once(Elector, "kill")
     elif given.get("fault") == "a bug":

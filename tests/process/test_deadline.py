@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.process.conftest import Heard, Scripted
     from tests.support.checker import Witness
     from tests.support.processes import Processes
@@ -26,6 +25,13 @@ if TYPE_CHECKING:
 def wait_since_start(heard: Heard, seconds: float) -> None:
     """Until so long after the first elector's start, on whose clock the script is."""
     wait_until(lambda: any(time.clock_gettime(time.CLOCK_BOOTTIME) > a["at"] + seconds for a in heard("Assign")), "it")
+
+
+def forked(heard: Heard) -> int:
+    """The pid of the command that electors were told of."""
+    (started,) = heard("Started")
+    (child,) = {int(each) for each in started["children"]} - {started["pid"]}
+    return child
 
 
 def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
@@ -66,9 +72,19 @@ def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witn
 def test_words_of_another_term_and_after_the_loss_count_for_nothing(scripted: Scripted, witness: Witness) -> None:
     other = [0.1, "extend", {"stop_at": 60, "kill_at": 70, "term": 7}]
     late = [0.5, "extend", {"stop_at": 60, "kill_at": 70}]
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(0.4, 1.0)], other, late])
+    lone = {"grace": 60}  # which would take it past the end of any lease: kill_at comes first
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(0.4, 1.0)], other, late], plan=lone)
     witness.wait_start()
     assert kleader.wait() == 255
+
+
+def test_a_stop_that_somebody_asked_for_ends_with_the_lease(scripted: Scripted, witness: Witness) -> None:
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(0.8, 1.2)]], "--stop-timeout=600s")
+    term = witness.wait_start()
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGKILL
+    assert "lost the lock: the renew deadline has passed" in kleader.err
+    assert not alive(term.pid)
 
 
 def test_a_lead_that_comes_too_late_starts_nothing(scripted: Scripted, witness: Witness) -> None:
@@ -84,8 +100,9 @@ def test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor(
     witness.wait_descendant()
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    (empty,) = heard("Empty")
+    (assign,), (empty,) = heard("Assign"), heard("Empty")
     assert empty["release"]
+    assert empty["pid"] == assign["pid"], "it outlives the sweep"
     assert empty["children"] == [str(empty["pid"])]
     assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
 
@@ -96,10 +113,12 @@ def test_everybody_knows_the_command_before_it_is_let_through(
     kleader = scripted(witness.command("--exit-after=0.1"), [[0, "lead", lead(60, 70)]], fault="before gate")
     wait_until(lambda: heard("Started"), "its announcement")
     wait_until(lambda: state(kleader.pid) == "T", "the stop at the gate")
+    child = forked(heard)
+    wait_until(lambda: "pipe" in Path(f"/proc/{child}/wchan").read_text(encoding="ascii"), "its wait at the gate")
     assert witness.terms() == []
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 0
-    assert heard("Started")[0]["pid"] != 0
+    assert witness.terms()[0].pid == child
     witness.check(terms=1)
 
 
@@ -114,6 +133,37 @@ def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
     assert "the command was not started: the deadline had passed" in kleader.err
+    assert witness.terms() == []
+
+
+def test_a_child_whose_supervisor_died_before_the_kernel_was_told_of_it_starts_nothing(
+    scripted: Scripted, witness: Witness
+) -> None:
+    """PR_SET_PDEATHSIG tells of no death before it; the gate had been opened."""
+    kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], "-v", fault="before PDEATHSIG")
+    child = int(kleader.wait_err(r"forked the command: pid (\d+)")[1])
+    wait_until(lambda: state(child) == "T", "its stop")
+    kleader.kill()
+    os.kill(child, signal.SIGCONT)
+    wait_gone(child)
+    assert witness.terms() == []
+
+
+def test_a_term_that_comes_with_the_lead_starts_nothing(
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
+) -> None:
+    """Both are there when the supervisor looks."""
+    flag = tmp_path / "leads"
+    kleader = scripted(witness.command(), [[str(flag), "lead", lead(60, 70)]])
+    wait_until(lambda: heard("Assign"), "the elector")
+    stop(kleader.pid)
+    kleader.signal(signal.SIGTERM)
+    flag.touch()
+    wait_until(flag.with_suffix(".said").exists, "the Lead on its way")
+    kleader.signal(signal.SIGCONT)
+    assert kleader.wait() == 128 + signal.SIGTERM
+    assert "became leader" in kleader.err
+    assert heard("Empty")[0]["release"]
     assert witness.terms() == []
 
 
@@ -188,6 +238,8 @@ def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     assert not alive(first)
     old, new = heard("Assign")
+    renew_deadline = 10  # so the term counts from 50 s after the first elector's start
+    assert old["at"] + 49 < new["t0"] <= old["at"] + 60 - renew_deadline
     assert (new["incarnation"], new["term"], new["token"]) == (old["incarnation"], old["term"], "77")
     assert (old["leading"], new["leading"]) == (False, True)
     assert {term.pid, descendant.pid} <= {pid for pid, _ in new["started"]}

@@ -22,6 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.processes import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -173,7 +175,7 @@ class Witness:
             raise WitnessError("; ".join(wrong) + f"\n{self.story()}")
 
     # --- waiting
-    def wait(self, until: Callable[[], object], what: str, timeout: float = 30) -> None:
+    def wait(self, until: Callable[[], object], what: str, timeout: float = PATIENCE) -> None:
         """Return once `until()` is true; it is asked after every record. WitnessError with the story otherwise."""
         deadline = time.monotonic() + timeout
         while True:
@@ -185,22 +187,22 @@ class Witness:
             if time.monotonic() >= deadline:
                 raise WitnessError(f"{what}: not within {timeout:g} s\n{self.story()}")
 
-    def wait_start(self, number: int = 1, timeout: float = 30) -> Term:
+    def wait_start(self, number: int = 1, timeout: float = PATIENCE) -> Term:
         """Return the term of the `number`-th start (from 1), as soon as it is there."""
         self.wait(lambda: len(self.terms()) >= number, f"start number {number}", timeout)
         return self.terms()[number - 1]
 
-    def wait_descendant(self, number: int = 1, timeout: float = 30) -> Life:
+    def wait_descendant(self, number: int = 1, timeout: float = PATIENCE) -> Life:
         """Return the first descendant of the `number`-th term, as soon as it is there."""
         term = self.wait_start(number, timeout)
         self.wait(lambda: self.now(term).descendants, f"descendant of pid {term.pid}", timeout)
         return self.now(term).descendants[0]
 
-    def wait_end(self, term: Term, timeout: float = 30) -> None:
+    def wait_end(self, term: Term, timeout: float = PATIENCE) -> None:
         """Return once the term's main process has written its end; who is killed writes none."""
         self.wait(lambda: self.now(term).main.ended, f"end of pid {term.pid}", timeout)
 
-    def wait_beats(self, number: int = 2, timeout: float = 30) -> None:
+    def wait_beats(self, number: int = 2, timeout: float = PATIENCE) -> None:
         """Return once the newest term's main process has beaten `number` times more: it runs on."""
         self.wait_start(1, timeout)
         term = self.terms()[-1]

@@ -18,6 +18,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+PATIENCE = float(os.environ.get("KLEADER_TEST_PATIENCE", "30"))  # seconds that anything is waited for
 _kept: set[int] = set()  # what outlives one test
 
 
@@ -26,7 +27,7 @@ def keep(pids: Iterable[int]) -> None:
     _kept.update(pids)
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 30) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout: float = PATIENCE) -> None:
     """Return once `condition()` is true, asked every 2 ms; AssertionError with `what` where that takes longer."""
     deadline = time.monotonic() + timeout
     while not condition():
@@ -51,7 +52,7 @@ def descendants(pid: int) -> list[int]:
         return []
 
 
-def wait_gone(*pids: int, timeout: float = 30) -> None:
+def wait_gone(*pids: int, timeout: float = PATIENCE) -> None:
     """Return once none of these is alive."""
     wait_until(lambda: not any(map(alive, pids)), f"the end of {pids}", timeout)
 
@@ -88,14 +89,14 @@ class Process:
         self.popen.kill()
         self.popen.wait(30)
 
-    def wait(self, timeout: float = 30) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Return the exit status, -N for death by signal N; AssertionError with its last words where it runs on."""
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} runs on after {timeout:g} s:\n{self.tail()}") from None
 
-    def wait_err(self, pattern: str, count: int = 1, timeout: float = 30) -> re.Match[str]:
+    def wait_err(self, pattern: str, count: int = 1, timeout: float = PATIENCE) -> re.Match[str]:
         """Return the `count`-th match of the regular expression in standard error, as soon as it is there."""
         deadline = time.monotonic() + timeout
         while True:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kleader.log import Log
     from kleader.platform import KillTimer
 
-ME = os.getpid()
+ME = 1000
 ELECTOR = 9
 
 
@@ -101,6 +101,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(platform, "clock", lambda: made.now)
     monkeypatch.setattr(platform, "kill", lambda target, signum: made.kill(target.pid, signum))
     monkeypatch.setattr(os, "kill", made.kill)
+    monkeypatch.setattr(os, "getpid", lambda: ME)
     return made
 
 

@@ -1,0 +1,8 @@
+"""The whole list. The step function's guards are taken away in memory, by a unit test of their own."""
+
+from __future__ import annotations
+
+from tests.mutation import supervisor
+
+IN_MEMORY = "unit/test_election_guards.py"
+MUTANTS = [*supervisor.MUTANTS]

@@ -1,0 +1,128 @@
+"""One guard taken away, in a copy of the tree: what the test that must fail says to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("kleader", "tests", "pyproject.toml")
+LONGEST = 150.0  # seconds for one pytest; a test that hangs fails by pytest-timeout before that
+PATIENCE = "10"  # seconds that its tests wait for anything: a mutant often never does it
+# PIDs of its own: whatever a mutant may start, stop or kill, it is nobody else's, and ends with it.
+APART = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+APART += ["--pid", "--fork", "--mount-proc", "--kill-child"]
+# A mutant that cannot even run shows nothing.
+_BROKEN = re.compile(
+    r"\b(?:SyntaxError|ImportError|ModuleNotFoundError|NameError|UnboundLocalError|fixture '.*' not)\b"
+)
+
+
+class Mutant(NamedTuple):
+    """``guard``: what the code keeps; without it, i.e. with ``new`` where ``file`` says ``old``, ``test`` fails."""
+
+    guard: str
+    file: str  # below kleader/
+    old: str  # occurs there once
+    new: str
+    test: str  # below tests/, as pytest names it
+
+    def applied(self, root: Path = ROOT) -> str:
+        """The file's text without the guard. ValueError where the list is out of date, or the text is no Python."""
+        text = (root / "kleader" / self.file).read_text()
+        if text.count(self.old) != 1:
+            msg = f"{self.guard}: kleader/{self.file} says {text.count(self.old)} times, not once: {self.old!r}"
+            raise ValueError(msg)
+        mutated = text.replace(self.old, self.new)
+        try:
+            compile(mutated, self.file, "exec")
+        except SyntaxError as error:
+            msg = f"{self.guard}: kleader/{self.file} is no Python any more: {error}"
+            raise ValueError(msg) from None
+        return mutated
+
+
+class Outcome(NamedTuple):
+    """What pytest said."""
+
+    good: bool  # all passed
+    failed: list[str]  # the tests that failed, by name
+    passed: list[str]
+    seconds: float
+    text: str  # all that it printed
+
+    @property
+    def broken(self) -> str:
+        """Why this shows nothing about a guard; "" if it does."""
+        if not (self.failed or self.passed):
+            return "pytest did not run the test"
+        found = _BROKEN.search(self.text)
+        return f"it fails by a {found[0]}" if found and self.failed else ""
+
+
+def copy(into: Path) -> None:
+    """The tree as it is."""
+    for room in ROOMS:
+        if (ROOT / room).is_dir():
+            shutil.copytree(ROOT / room, into / room, symlinks=True)
+        else:
+            shutil.copy2(ROOT / room, into / room)
+
+
+def pytest(tree: Path, *tests: str) -> Outcome:
+    """Run these tests there, up to the first that fails where there is one alone."""
+    report = tree / "report.xml"
+    words = ["-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    words += ["-x"] if len(tests) == 1 else []
+    began = time.monotonic()
+    with (tree / "output").open("wb") as output:
+        running = subprocess.Popen(
+            [*APART, sys.executable, *words, *(f"tests/{test}" for test in tests)],
+            cwd=tree, env={**os.environ, "KLEADER_TEST_PATIENCE": PATIENCE},
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            running.wait(LONGEST * len(tests))
+        except BaseException as error:
+            running.kill()
+            running.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+    failed, passed = [], []
+    if report.exists():
+        for case in ET.parse(report).iter("testcase"):  # noqa: S314 - pytest's own
+            trouble = case.find("failure")
+            name = f"{case.get('classname', '')}::{case.get('name')}"
+            if trouble is not None:
+                failed.append(name)
+            elif case.find("error") is None and case.find("skipped") is None:
+                passed.append(name)
+    seconds, text = time.monotonic() - began, (tree / "output").read_text(errors="replace")
+    return Outcome(running.returncode == 0, failed, passed, seconds, text)
+
+
+def judge(mutant: Mutant) -> Outcome:
+    """Run its test without the guard."""
+    with tempfile.TemporaryDirectory(prefix="kleader-mutant-") as scratch:
+        tree = Path(scratch)
+        copy(tree)
+        path = tree / "kleader" / mutant.file
+        path.write_text(mutant.applied(tree))
+        for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):  # known by the second it was written in
+            cached.unlink()
+        return pytest(tree, mutant.test)
+
+
+def whole(tests: list[str]) -> Outcome:
+    """Run these tests with every guard in place."""
+    with tempfile.TemporaryDirectory(prefix="kleader-whole-") as scratch:
+        copy(Path(scratch))
+        return pytest(Path(scratch), *tests)
