@@ -16,6 +16,7 @@ from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import FIRST_TRY, Timing
 from kleader.elector.orphans import Orphans
+from kleader.elector.predecessor import Predecessor
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
 from kleader.link.plan import FOR_LIFE
@@ -57,6 +58,7 @@ class Loop:
         self._supervisor = supervisor
         self._lock: Lock | None = None
         self._recorder: Recorder | None = None
+        self._predecessor = Predecessor()
         self._term = 0
         self._state: State | None = None
         self._orphans: Orphans | None = None
@@ -137,6 +139,7 @@ class Loop:
         self._state, actions = step(self._state, event, now)
         if self._lock and term != self._state.incarnation:
             self._lock.enter()
+        self._predecessor.note(self._state, now.boot)
         if self._lock and self._recorder:
             self._recorder.follow(self._lock, self._state)
         verdicts = [action.reason for action in actions if isinstance(action, e.GiveUp)]
@@ -195,6 +198,7 @@ class Loop:
             self._watchdog.heard()  # until now it was asked nothing that it could have left unanswered
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
         self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
+        self._predecessor.tell(self._log, platform.clock())
         if self._recorder:
             self._recorder.became_leader()
 

@@ -161,7 +161,7 @@ class Life:
             self._log.info(f"the leader is {observe.leader[:256]}", leader=observe.leader[:256])
 
     def _on_lead(self, lead: m.Lead, now: float) -> None:
-        self._term.lead = lead
+        self._term.lead, self._term.led_at = lead, now
         self._term.t0 = lead.stop_at - self._plan.renew_deadline
         self._minder.stay_awake()
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
@@ -184,6 +184,7 @@ class Life:
         if between and (term.over or term.quit or not self._command.again):
             return  # the term ends anyway
         term.yielded = said
+        term.ends(now, name(self._plan.stop_signal or signal.SIGTERM), said.reason)
         self._status = self._plan.loss_exit_code
         self._log.info(f"giving up leadership: {said.reason}")
         if not between:
@@ -216,6 +217,7 @@ class Life:
         if not term.quit:
             term.quit = number
             if self._state is State.LEADING:
+                term.ends(now, name(self._plan.stop_signal or number), f"{name(number)} came")
                 self._status = self._status if self._command.runs else 128 + number
                 had_it = self._command.has(terminal=terminal)
                 self._stop(self._plan.stop_signal or number, now, now + self._plan.stop_timeout, send=not had_it)
@@ -251,6 +253,7 @@ class Life:
         if main.late:
             self._lose("the deadline passed before the command could start", now, kill=True)
             return
+        self._term.ends(now, "", "the command ended")
         if not self._term.over or self._term.quit:
             self._status = main.status or 0
         if self._plan.until_empty and self._state in {State.LEADING, State.STOPPING} and not main.failure:
@@ -270,6 +273,7 @@ class Life:
             main = self._command.fork(env, self._elector.starter.inherited, self._deadline.stop_at, now)
         except OSError as error:
             self._log.error(f"cannot start the command: {error.strerror}")
+            term.ends(now, "", "the command could not be started")
             self._status = FAILED
             self._begin_sweep(now)
             return
@@ -281,6 +285,8 @@ class Life:
         """Leadership is lost. With ``kill`` there is no grace; nor is there beyond kill_at, when it is lost again."""
         term = self._term
         first, term.lost = not term.lost, True
+        polite = name(self._plan.stop_signal or signal.SIGTERM) if self._command.runs and not kill else "SIGKILL"
+        term.ends(now, polite, f"the lock was lost: {reason}")
         if first and not term.quit:
             self._status = self._plan.loss_exit_code
         if self._state is not State.SWEEPING and (kill or not self._command.runs):
@@ -320,13 +326,21 @@ class Life:
     def _swept(self, now: float) -> None:
         """Nothing of the term is alive."""
         term = self._term
+        if not self._restarts:
+            term.tell(self._log, now)
         if term.over and self._plan.on_loss == "wait" and not term.quit:
             self._contend_again()
-        elif self._command.again and not term.quit and not term.over:
+        elif self._restarts:
             self._to(State.LEADING)
+            term.ending = None
             term.start_at = now + self._command.pause(now)
         else:
             self._end(self._status, now)
+
+    @property
+    def _restarts(self) -> bool:
+        """Whether the command is to be started once more in this term."""
+        return self._command.again and not self._term.quit and not self._term.over
 
     def _contend_again(self) -> None:
         self._to(State.WAITING)

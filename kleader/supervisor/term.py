@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 
+from kleader.election.duration import text
 from kleader.link import messages as m
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kleader.log import Log
     from kleader.platform import Process
 
 _MOST_TOLD = 500  # processes in one message; a new elector looks for the rest itself
@@ -27,6 +29,8 @@ class Term:
         self.quit = 0  # the signal that asked kleader to end
         self.start_at = math.inf  # when to start the command
         self.stop_by = math.inf  # when what was asked to stop is killed
+        self.led_at = math.inf  # when it began to lead
+        self.ending: tuple[float, str, str] | None = None  # when its end began, by which signal, and why
 
     @property
     def over(self) -> bool:
@@ -43,6 +47,19 @@ class Term:
         if self.yielded is None or self.lost:
             return release and not self.lost, ""
         return release or self.yielded.asked, self.yielded.to
+
+    def ends(self, now: float, by: str, why: str) -> None:
+        """Its command is made to end, or has; what comes first is what its end began with."""
+        self.ending = self.ending or (now, by, why)
+
+    def tell(self, log: Log, now: float) -> None:
+        """Say how long it led, why it ends, and how long its processes took to die."""
+        if self.lead and self.ending:
+            began, by, why = self.ending
+            led, dying = round(now - self.led_at, 3), round(now - began, 3)
+            how = f"{text(dying)} {f'after {by}' if by else 'later'}"
+            what = f"led for {text(led)}, until {why}; the last process was gone {how}"
+            log.info(what, led=led, dying=dying, signal=by or None, why=why)
 
     def assignment(self, tree: list[Process], memory: str) -> m.Assign:
         """What a new elector has to know; ``tree``: what already runs."""

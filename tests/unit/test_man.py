@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from kleader.link.local import RUNTIME_DIR
 from kleader.link.messages import MARKER, Lead
 from kleader.supervisor.environment import environment
 
+LEVELS = "error|warning|info|debug"
 MAN = Path(__file__).parents[2] / "man"
 
 
@@ -124,3 +126,16 @@ def test_the_page_tells_what_the_command_is_given() -> None:
     told = set(re.findall(r"\bKLEADER_[A-Z_]+\b", section))
     added = {name for name in given if name.startswith("KLEADER_") and not name.startswith("KLEADER_RUN_")}
     assert told - {RUNTIME_DIR} == {MARKER if name.startswith(MARKER) else name for name in added}
+
+
+def test_the_page_of_run_names_each_key_of_the_log() -> None:
+    """Of what is logged anywhere, and no other."""
+    logged: set[str] = set()
+    for path in (MAN.parent / "kleader").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and re.fullmatch(rf"(self\._)?log\.({LEVELS})", ast.unparse(call.func)):
+                logged |= {str(each.arg) for each in call.keywords}
+    part = re.split(r"^\.Ss ", page("kleader-run"), flags=re.MULTILINE)
+    (log,) = [each for each in part if each.startswith("Log\n")]
+    heads = re.findall(r"^\.It Cm (.*)$", log, flags=re.MULTILINE)
+    assert {key for head in heads for key in head.split(" , ")} == logged

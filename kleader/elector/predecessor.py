@@ -1,0 +1,40 @@
+"""Who led before, and for how long nobody did: what the log tells of a handover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kleader.election.duration import text
+
+if TYPE_CHECKING:
+    from kleader.election.state import State
+    from kleader.log import Log
+
+
+class Predecessor:
+    """The last holder that was seen other than oneself, and until when it is known to have held the lock."""
+
+    def __init__(self) -> None:
+        self._who = ""
+        self._until = 0.0  # of its last sign of life, or, once it has given the lock up, of that
+        self._gave_up = False
+
+    def note(self, state: State, now: float) -> None:
+        """What is known of the lock after a step."""
+        holder = state.seen.record.holder if state.seen else ""
+        if holder == state.me.identity or not state.known:
+            return
+        if holder:
+            self._who, self._until, self._gave_up = holder, state.seen_at, False
+        elif not self._gave_up:
+            self._until, self._gave_up = (state.seen_at if state.seen else now), True
+
+    def tell(self, log: Log, now: float) -> None:
+        """Say since when nobody led. Nothing of a lock that nobody was seen to hold."""
+        if not self._who:
+            return
+        idle = round(max(0.0, now - self._until), 3)
+        how = "gave it up" if self._gave_up else "was last seen to renew it"
+        what = f"acquired the lock {text(idle)} after {self._who[:256]} {how}"
+        log.info(what, predecessor=self._who[:256], gave_up=self._gave_up, leaderless=idle)
+        self._who = ""

@@ -1,0 +1,46 @@
+"""What the log of a new leader tells of the one before."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.fleet import Fleet, kill_whole
+
+if TYPE_CHECKING:
+    from tests.support.processes import Process
+
+
+def told(process: Process) -> dict[str, Any]:
+    """What it said when it had acquired the lock."""
+    lines = [json.loads(line) for line in process.err.splitlines() if line.startswith("{")]
+    (line,) = [each for each in lines if "leaderless" in each]
+    found: dict[str, Any] = line
+    return found
+
+
+def test_a_new_leader_tells_whom_it_follows_and_how_long_nobody_led(fleet: Fleet) -> None:
+    """After a release since that; after a crash since the last sign of life, which is a lease duration at least."""
+    first = fleet.start("first")
+    fleet.witness.wait_start(1)
+    second = fleet.start("second", "--log-format=json")
+    second.wait_err(r'"leader": "first"')
+    assert '"leaderless"' not in first.err, "nobody led before"
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    fleet.witness.wait_start(2)
+    second.wait_err('"leaderless"')
+    line = told(second)
+    (_, _, gap) = fleet.witness.handovers()[0]
+    assert (line["predecessor"], line["gave_up"]) == ("first", True)
+    assert 0 <= line["leaderless"] <= gap / 1e9
+    third = fleet.start("third", "--log-format=json")
+    third.wait_err(r'"leader": "second"')
+    kill_whole(second)
+    fleet.witness.wait_start(3)
+    third.wait_err('"leaderless"')
+    line = told(third)
+    assert (line["predecessor"], line["gave_up"]) == ("second", False)
+    assert line["leaderless"] >= fleet.spec()["leaseDurationSeconds"]
+    fleet.witness.check(terms=3)
