@@ -10,7 +10,7 @@ ARGS     =
 
 VENV    = .venv
 BIN     = $(VENV)/bin
-ROOMS   = $(wildcard tests/unit tests/simulation tests/process)
+ROOMS   = $(wildcard tests/unit tests/fuzz tests/simulation tests/process)
 PAGES   = $(wildcard man/*.[1-9])
 
 # A source distribution would fetch a build backend that no lock pins.
@@ -22,7 +22,7 @@ FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the fi
 ALONE   = $(PYTHON) -c 'import fcntl, os, sys; me = os.open("Makefile", os.O_RDONLY); os.set_inheritable(me, True); \
 	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --silent
 
-.PHONY: help demo test test-cluster mutants prove bench lint install clean lock check-python environment control-plane put-in-place anew
+.PHONY: help demo test test-cluster fuzz mutants prove bench lint install clean lock check-python environment control-plane put-in-place anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ test: environment ## the tests that need no cluster
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
 	$(BIN)/python -m pytest tests/cluster --durations=15 $(ARGS)
+
+fuzz: environment ## odd bytes for all that reads what others wrote, for MINUTES=30, from a fresh SEED= unless one is given
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: control-plane ## takes away each guard of the promise, and wants the test that must fail; ARGS=PATTERN for some
 	$(BIN)/python -m tests.mutation $(ARGS)

@@ -153,7 +153,7 @@ def _take(turn: Turn) -> None:
         release.give_back(turn, base, s.me.request_timeout)
         return
     renewed = turn.fresh_time(base.record.renewed if base else None)
-    acquired, transitions = turn.wall, base.record.transitions + 1 if base else 0
+    acquired, transitions = turn.wall, base.record.next_transition if base else 0
     if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)

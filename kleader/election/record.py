@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,7 @@ SECOND = 1_000_000
 UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of two locks that differ
 LONGEST_HOLDER = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
 LONGEST_DURATION = 366 * 24 * 3600  # seconds
+MOST_TRANSITIONS = 2**31 - 1  # a Lease keeps them in an int32
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _FAR = 3600 * SECOND
@@ -38,6 +39,11 @@ class Record:
     acquired: int | None = None
     renewed: int | None = None
     transitions: int = 0
+
+    @property
+    def next_transition(self) -> int:
+        """How many there are when somebody else holds the lock."""
+        return min(self.transitions + 1, MOST_TRANSITIONS)
 
 
 def to_lease_spec(record: Record) -> dict[str, Any]:
@@ -86,16 +92,15 @@ def to_annotation(record: Record, more: Mapping[str, object] = MappingProxyType(
 def from_annotation(text: object) -> Record:
     """The record in an annotation's JSON. Names of fields read as encoding/json reads them: in any case."""
     try:
-        found = json.loads(text) if isinstance(text, str) else text
+        fields = json.loads(text, object_pairs_hook=_fields, parse_constant=_no_number) if isinstance(text, str) else ()
     except (ValueError, RecursionError):
-        msg = "it is not JSON"
+        msg = "it is not JSON, or says two things of one field"
         raise MalformedRecordError(msg) from None
-    if found is None:
+    if fields is None:
         return Record()
-    if not isinstance(found, dict) or text is found:
+    if not isinstance(fields, dict):
         msg = "it is not a JSON object"
         raise MalformedRecordError(msg)
-    fields = {name.lower(): value for name, value in found.items()}
     holder = _holder(fields.get("holderidentity"), "holderIdentity")
     return Record(
         holder,
@@ -144,6 +149,20 @@ def parse_time(text: str) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1) + int((fraction or "0")[:6].ljust(6, "0"))
 
 
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """By name in lower case. Null says nothing (encoding/json); ValueError where a field is said to be two things."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if value is not None and found.setdefault(name.lower(), value) != value:
+            raise ValueError(name)
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    """NaN and the infinities are none in JSON."""
+    raise ValueError(name)
+
+
 def _holder(value: object, field: str) -> str:
     if value is None:
         return ""
@@ -158,7 +177,7 @@ def _holder(value: object, field: str) -> str:
 
 def _duration(value: object, field: str, *, held: bool) -> int:
     if not held:
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+        return value if isinstance(value, int) and 0 < value <= LONGEST_DURATION else 0
     number = _integer(value, field)
     if not 0 < number <= LONGEST_DURATION:
         msg = f"{field} is {number}"
@@ -168,7 +187,7 @@ def _duration(value: object, field: str, *, held: bool) -> int:
 
 def _count(value: object, field: str) -> int:
     number = 0 if value is None else _integer(value, field)
-    if number < 0:
+    if not 0 <= number <= MOST_TRANSITIONS:
         msg = f"{field} is {number}"
         raise MalformedRecordError(msg)
     return number

@@ -65,7 +65,7 @@ def _give(turn: Turn, seen: Observed, timeout: float) -> None:
     Without an incarnation, for nobody has that term yet. If it is not taken it runs out, for everybody.
     """
     s, renewed = turn.s, turn.fresh_time(seen.record.renewed)
-    record = Record(s.to, s.me.timing.lease_duration, renewed, renewed, seen.record.transitions + 1)
+    record = Record(s.to, s.me.timing.lease_duration, renewed, renewed, seen.record.next_transition)
     turn.send(e.Write(s.serial, timeout, seen, record, ""))
 
 

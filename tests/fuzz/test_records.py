@@ -1,0 +1,205 @@
+"""Nobody takes a lock because of a record that it cannot read, nor before that record's own time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.elector import step
+from kleader.election.events import Instant, Observed
+from kleader.election.state import Candidate, State, resume
+from kleader.locks import answers
+from kleader.locks.annotation import LEADER, ConfigMapLock, EndpointsLock
+from kleader.locks.base import LockError
+from kleader.locks.coordinated import Coordinated
+from kleader.locks.lease import Lease
+from kleader.locks.multi import MultiLock
+from tests.fuzz import oracle
+from tests.fuzz.foreign import corpus, foreign
+from tests.support.election import START, TIMING, WALL, candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+
+    from kleader.locks.api import Api
+    from kleader.locks.object import ObjectLock
+
+T = TypeVar("T")
+
+HORIZON = 700.0  # seconds; more than twice what a candidate reads again after
+SERVER = answers.Server("the API server", "--kubeconfig", "--kubeconfig")
+
+
+class Echo:
+    """An API server that answers each write with what was written, in a new version."""
+
+    def unreadable(self, what: str) -> LockError:
+        return answers.unreadable(what, SERVER)
+
+    async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        if body is None:
+            return {"kind": "Service", "spec": {"selector": {"a": "b"}}}
+        found: dict[str, Any] = json.loads(json.dumps(body))
+        found["metadata"] |= {"resourceVersion": "1000000", "uid": found["metadata"].get("uid", "new")}
+        return found
+
+
+class Silent:
+    """The candidate of a coordinated lock."""
+
+    identity = "me"
+
+    def again_in(self, seconds: float) -> None:
+        assert seconds > 0
+
+
+def lock_for(kind: type[ObjectLock], found: dict[str, Any]) -> ObjectLock:
+    """The lock of that name, which is whatever the object says."""
+    metadata = found.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    lock = kind(cast("Api", Echo()), "default", name if isinstance(name, str) and name.isascii() else "x", {})
+    if isinstance(lock, Coordinated):
+        lock.candidate = Silent()  # type: ignore[assignment]
+    return lock
+
+
+def sights(kind: type[ObjectLock], data: bytes) -> Iterator[tuple[ObjectLock, Observed]]:
+    """What kleader makes of an answer: one, or none."""
+    found = answers.json_object(data)
+    if found is not None:
+        lock = lock_for(kind, found)
+        try:
+            yield lock, lock.observed(found)
+        except LockError as error:
+            assert error.failure.kind is e.Kind.UNREACHABLE
+
+
+def follow(
+    state: State, first: e.Event, seen: Observed | None, end: float = START + HORIZON
+) -> Iterator[tuple[float, e.Action]]:
+    """What a candidate asks for, and when, from ``first`` on while each look shows it the same."""
+    now = START
+    events: list[e.Event] = [first]
+    while now < end:
+        while events:
+            state, actions = step(state, events.pop(0), Instant(now, WALL + round((now - START) * 1e6)))
+            for action in actions:
+                yield now, action
+                if isinstance(action, e.Get):
+                    events.append(e.Got(action, seen))
+        assert state.wake_at > now
+        now = state.wake_at
+        events.append(e.Woke())
+
+
+def first_write(seen: Observed, me: Candidate) -> float:
+    """Seconds after the first sight of it until a candidate wants to write; inf: not within the horizon."""
+    took = (now - START for now, action in follow(State(me, "term-1"), e.Woke(), seen) if isinstance(action, e.Write))
+    return next(took, inf)
+
+
+def go_through(lock: ObjectLock, seen: Observed, **traits: object) -> None:
+    """Every phase of an election meets it, and then its end; what is written can be written."""
+    for write in follow_through(seen, **traits):
+        shown = run(lock.write(write.base, write.record, write.incarnation, 1.0))
+        assert (shown.record, shown.fault) == (write.record, "")
+
+
+def follow_through(seen: Observed, **traits: object) -> list[e.Write]:
+    """What a candidate, and one that leads, would write over it, and after its deletion."""
+    told: list[e.Action] = []
+    for me in (candidate(**traits), candidate(**traits, one_try=True), candidate(**traits, live=True)):
+        waiting, leading = State(me, "term-1"), resume(me, "term-1", START, acquired=WALL, transitions=3)
+        for state in (waiting, leading):
+            told += [action for _, action in follow(state, e.Woke(), seen)]
+            now, at = state, START
+            for event in (
+                e.Woke(),
+                e.Saw(seen),
+                e.Got(e.Get(now.serial, 1.0), seen),
+                e.Saw(None),
+                e.Emptied(release=True),
+            ):
+                now, actions = step(now, event, Instant(at, WALL))
+                told += actions
+                at += 1
+            told += [action for _, action in follow(now, e.Woke(), None, at + 50)] if now.wake_at < inf else []
+    return [action for action in told if isinstance(action, e.Write)]
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """In a loop of its own."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+@foreign("lease")
+def test_a_lease_is_taken_only_when_its_own_duration_is_over(data: bytes) -> None:
+    for lock, seen in sights(Lease, data):
+        assert first_write(seen, candidate()) >= min(lease_held_for(seen), HORIZON)
+        go_through(lock, seen)
+
+
+@foreign("lease")
+def test_a_coordinated_lease_is_taken_only_by_who_was_named(data: bytes) -> None:
+    for lock, seen in sights(Coordinated, data):
+        if seen.record.holder != "me":
+            assert first_write(seen, candidate(coordinated=True)) == inf
+        go_through(lock, seen, coordinated=True)
+
+
+@pytest.mark.parametrize("kind", [ConfigMapLock, EndpointsLock])
+@foreign("configmap", "endpoints")
+def test_an_annotated_object_is_taken_only_when_its_own_duration_is_over(data: bytes, kind: type[ObjectLock]) -> None:
+    for lock, seen in sights(kind, data.replace(b'"ConfigMap"', f'"{kind.kind}"'.encode())):
+        annotations = seen.base["metadata"].get("annotations")
+        text = annotations.get(LEADER, "{}") if isinstance(annotations, dict) else "{}"
+        held = oracle.annotation(text) if isinstance(text, str) else inf
+        assert first_write(seen, candidate(**kind.traits._asdict())) >= min(held, HORIZON)
+        go_through(lock, seen, **kind.traits._asdict())
+
+
+@foreign("annotation")
+def test_an_annotation_is_free_only_where_encoding_json_reads_an_empty_holder(data: bytes) -> None:
+    text = data.decode(errors="surrogateescape")
+    found = json.loads(corpus("configmap")[0])
+    found["metadata"]["annotations"] = {LEADER: text}
+    for lock, seen in sights(ConfigMapLock, json.dumps(found).encode()):
+        assert first_write(seen, candidate()) >= min(oracle.annotation(text), HORIZON)
+        go_through(lock, seen, **ConfigMapLock.traits._asdict())
+
+
+@foreign("lease")
+def test_a_pair_is_taken_only_when_the_longer_of_both_is_over(data: bytes) -> None:
+    other, seen = next(sights(ConfigMapLock, corpus("configmap")[0]))
+    for lock, beside in sights(Lease, data):
+        held = max(oracle.annotation(seen.base["metadata"]["annotations"][LEADER]), lease_held_for(beside))
+        for parts in ((other, seen), (lock, beside)), ((lock, beside), (other, seen)):
+            first, second = (cast("ObjectLock", Part(*each)) for each in parts)
+            both = run(MultiLock(first, second, TIMING.lease_duration).get(1.0))
+            assert first_write(both, candidate(twofold=True)) >= min(held, HORIZON)
+            follow_through(both, twofold=True)
+
+
+class Part:
+    """One of two locks, as it was seen."""
+
+    def __init__(self, lock: ObjectLock, seen: Observed) -> None:
+        self.namespace, self.traits, self._seen = lock.namespace, lock.traits, seen
+
+    async def get(self, timeout: float) -> Observed:
+        return self._seen
+
+
+def lease_held_for(seen: Observed) -> float:
+    """By the oracle."""
+    spec = seen.base.get("spec")
+    return oracle.held_for(list(spec.items())) if isinstance(spec, dict) else 0 if spec is None else inf
