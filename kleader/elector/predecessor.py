@@ -21,13 +21,15 @@ class Predecessor:
 
     def note(self, state: State, now: float) -> None:
         """What is known of the lock after a step."""
-        holder = state.seen.record.holder if state.seen else ""
-        if holder == state.me.identity or not state.known:
+        seen = state.seen
+        holder = seen.record.holder if seen else ""
+        given = seen is not None and seen.given
+        if not state.known or (holder == state.me.identity and not given):
             return
-        if holder:
+        if holder and not given:
             self._who, self._until, self._gave_up = holder, state.seen_at, False
         elif not self._gave_up:
-            self._until, self._gave_up = (state.seen_at if state.seen else now), True
+            self._until, self._gave_up = (state.seen_at if seen else now), True
 
     def tell(self, log: Log, now: float) -> None:
         """Say since when nobody led. Nothing of a lock that nobody was seen to hold."""
