@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.types import Duration, Label, LockType, Signal, Switch, Verbosity, Version, header
+from kleader.cli.types import CommandLine, Duration, Label, LockType, Signal, Switch, Verbosity, Version, header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -60,6 +60,7 @@ api = functools.partial(option, section=CLUSTER)
 timing = functools.partial(option, section="Timings")
 election = functools.partial(option, section="Election")
 of_command = functools.partial(option, section="Command")
+beside = functools.partial(option, section="Beside the command")
 messages = functools.partial(option, section="Messages")
 workload = functools.partial(option, section="Workload")
 printing = functools.partial(option, section="Output")
@@ -291,6 +292,34 @@ COMMAND = (
     ),
 )
 
+BESIDE = (
+    beside(
+        "--on-new-leader",
+        type=CommandLine(),
+        help="Run for the first leader seen and every change, with KLEADER_LEADER set. There is no shell.",
+    ),
+    beside(
+        "--health",
+        type=CommandLine(),
+        help="Whether this candidate is well: status 0. One that is not does not contend, a leader ends its term.",
+    ),
+    beside(
+        "--health-period",
+        type=Duration(),
+        default="10s",
+        show_default=True,
+        help="Between two runs of --health, and the longest that one may take.",
+    ),
+    beside(
+        "--health-failures",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        default=3,
+        show_default=True,
+        help="So many failures in a row are believed.",
+    ),
+)
+
 MESSAGES = (
     messages("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr."),
     messages(
@@ -306,7 +335,7 @@ MESSAGES = (
     messages("-q", "--quiet", "quiet", is_flag=True, help="Say only what went wrong."),
 )
 
-RUN = (LOCK, API, TIMING, ELECTION, COMMAND, MESSAGES)
+RUN = (LOCK, API, TIMING, ELECTION, COMMAND, BESIDE, MESSAGES)
 
 
 def add(*groups: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -52,7 +52,9 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     It is started when the lock is acquired and killed, with all of its descendants, before anybody else can have it.
     """
     plan, remarks = make_plan(list(command), given)
-    _check_command(command[0])
+    for each in (plan.command, plan.on_new_leader, plan.health):
+        if each:
+            _check_command(each[0])
     if plan.lock == "file":
         _check_file(plan)
     log = boot.log_of(plan)
@@ -133,10 +135,23 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
         stop_signal=_stop_signal(given["stop_signal"]),
         stop_group=given["stop_signal_to"] == "group",
         stop_timeout=given["stop_timeout"],
+        **_beside(given, kind, remarks),
         log_format=given["log_format"],
         verbosity=0 if given["quiet"] else 1 + (given["v"] or 0),
     )
     return plan, remarks
+
+
+def _beside(given: dict[str, Any], kind: str, remarks: list[str]) -> dict[str, Any]:
+    """What runs beside the command. Without an election there is nobody to be told of, and nothing to give up."""
+    if given["health_period"] <= 0:
+        msg = f"--health-period {text(given['health_period'])} must be more than 0s"
+        raise click.UsageError(msg)
+    found = {"on_new_leader": given["on_new_leader"] or [], "health": given["health"] or []}
+    for name in [name for name, command in found.items() if command and not kind]:
+        remarks.append(f"--{name.replace('_', '-')} does nothing with --leader-elect=false")
+        found[name] = []
+    return {**found, "health_period": given["health_period"], "health_failures": given["health_failures"]}
 
 
 def _for_a_cluster(given: dict[str, Any]) -> list[str]:

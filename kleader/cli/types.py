@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,24 @@ class Verbosity(click.ParamType[Any]):
         if text and not text.strip("v"):
             return len(text) + 1
         return self.fail(f"{_short(text)} is not a level: write -v, -vv or -v=4", param, ctx)
+
+
+class CommandLine(click.ParamType[Any]):
+    """A command in one word, parted as a POSIX shell parts it: quotes and backslashes, and nothing else of a shell."""
+
+    name = "command"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """Its words."""
+        if isinstance(value, list):
+            return value
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            return self.fail(f"{_short(value)} is not a command: {error}", param, ctx)
+        if not words or not words[0]:
+            self.fail(f"{_short(value)} is not a command: it has no words", param, ctx)
+        return words
 
 
 class Label(click.ParamType[Any]):

@@ -129,8 +129,7 @@ class Guard:
             signal.setitimer(signal.ITIMER_REAL, max(1e-6, left), _RING_EVERY)
 
     def _tell_holder(self) -> None:
-        holder = (file.read(self._fd) or {}).get("holderIdentity")
-        if isinstance(holder, str) and holder:
+        if holder := file.holder(self._fd):
             self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
 
     def _give_up(self) -> None:

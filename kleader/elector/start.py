@@ -46,6 +46,10 @@ class Electors:
         theirs.close()
         return pid, Channel(ours)
 
+    def holder(self) -> str:
+        """Is told by the elector."""
+        return ""
+
     def let_go(self) -> None:
         """A lease ends by itself."""
 
@@ -77,7 +81,7 @@ class Guards:
         if pid == 0:
             status = 1
             try:
-                _close_all_but({2, theirs.fileno(), self._fd, claim.fileno(), *self._log.descriptors})
+                platform.close_all_but({2, theirs.fileno(), self._fd, claim.fileno(), *self._log.descriptors})
                 from kleader.elector.guard import Guard  # noqa: PLC0415
 
                 Guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, claim).run()
@@ -88,6 +92,10 @@ class Guards:
                 os._exit(status)
         theirs.close()
         return pid, Channel(ours)
+
+    def holder(self) -> str:
+        """Who had the lock last, as the file tells: its guard, which waits for it, cannot look."""
+        return file.holder(self._fd) if self._fd >= 0 else ""
 
     def let_go(self) -> None:
         """Close both: the socket first, for who gets the lock asks for that next."""
@@ -133,13 +141,4 @@ def _move(fds: tuple[int, ...], first: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    _close_all_but({0, 1, 2, *range(first, first + len(fds))})
-
-
-def _close_all_but(kept: set[int]) -> None:
-    for name in os.listdir("/dev/fd"):
-        if int(name) not in kept:
-            try:
-                os.close(int(name))
-            except OSError:  # the directory's own
-                continue
+    platform.close_all_but({0, 1, 2, *range(first, first + len(fds))})

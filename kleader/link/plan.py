@@ -49,6 +49,11 @@ class Plan(NamedTuple):
     stop_signal: int  # 0: the one that was received, or TERM
     stop_group: bool
     stop_timeout: float
+    # beside the command
+    on_new_leader: list[str]  # a command; empty: none
+    health: list[str]  # likewise
+    health_period: float
+    health_failures: int
     # logs
     log_format: str
     verbosity: int

@@ -123,6 +123,12 @@ def read(fd: int) -> dict[str, object] | None:
     return found if isinstance(found, dict) and MAGIC in found else None
 
 
+def holder(fd: int) -> str:
+    """The last leader's identity, as the record has it; "" if there is none."""
+    found = (read(fd) or {}).get("holderIdentity")
+    return found if isinstance(found, str) else ""
+
+
 def write(fd: int, record: dict[str, object]) -> None:
     """Write the record in place and have it on disk. OSError on a full or failing disk."""
     data = json.dumps({MAGIC: 1, **record}).encode() + b"\n"

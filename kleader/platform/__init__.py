@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from kleader.platform.descriptors import close_all_but
 from kleader.platform.dispositions import default_signals, die_of
 from kleader.platform.table import Process, descendants
 
@@ -66,6 +67,7 @@ __all__ = [
     "below",
     "children",
     "clock",
+    "close_all_but",
     "default_signals",
     "descendants",
     "die_of",

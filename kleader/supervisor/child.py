@@ -142,7 +142,7 @@ def spawn(  # noqa: PLR0913 - each is one thing that a new process needs
             if os.read(gate_out, 1):
                 if foreground:
                     terminal.give(os.getpgrp())
-                status = _become(command, dict(environment), keep, signals, stop_at, news_in)
+                status = become(command, dict(environment), keep, signals, stop_at, news_in)
         finally:
             os._exit(status)
     os.close(gate_out)
@@ -156,7 +156,7 @@ def spawn(  # noqa: PLR0913 - each is one thing that a new process needs
     return Child(pid, gate_in, news_out, own_group=own_group, foreground=foreground)
 
 
-def _become(  # noqa: PLR0913, PLR0917
+def become(  # noqa: PLR0913, PLR0917
     command: list[str],
     environment: dict[str, str],
     keep: tuple[int, ...],

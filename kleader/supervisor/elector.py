@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         def start(self, *, leading: bool) -> tuple[int, Channel]:
             """The pid and the link of a new one."""
 
+        def holder(self) -> str:
+            """Who holds the lock, where no elector can tell while it waits; "" if nobody does, or it is told."""
+
         def let_go(self) -> None:
             """Hold nothing on behalf of an elector that has ended."""
 
@@ -38,6 +41,10 @@ class Nobody:
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
         """Is never called."""
         raise AssertionError
+
+    def holder(self) -> str:
+        """Nobody."""
+        return ""
 
     def let_go(self) -> None:
         """Nothing is held."""

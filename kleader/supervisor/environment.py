@@ -36,3 +36,9 @@ def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, st
             "KLEADER_ACQUIRE_TIME": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z",
         }
     return {name: value for name, value in os.environ.items() if name not in _OF_THE_LOCK} | added
+
+
+def beside(plan: Plan, lead: Lead | None, incarnation: str, namespace: str) -> dict[str, str]:
+    """What a command beside the leading one is given: the same, and which lock it is about while there is no token."""
+    about = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name}
+    return environment(plan, lead, incarnation) | about

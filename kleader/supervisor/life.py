@@ -11,8 +11,10 @@ from kleader.link import messages as m
 from kleader.supervisor.command import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.environment import environment
+from kleader.supervisor.hooks import Hooks
 from kleader.supervisor.minder import Minder
 from kleader.supervisor.report import Report
+from kleader.supervisor.rest import Rest
 from kleader.supervisor.signals import ENDING, POLITE, name
 from kleader.supervisor.states import NEXT, State
 from kleader.supervisor.term import Term
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from kleader.supervisor.child import Child
     from kleader.supervisor.elector import Elector
 
-FAILED = 125
+NOT_ACQUIRED, FAILED = 124, 125
 _DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave what will not die
 _WHEN = {  # the states in which a message means something, where that is not all
     m.Lead: {State.WAITING},
@@ -44,6 +46,8 @@ class Life:
         self._sweep = Sweep(self._command.tree, self._deadline, log)
         self._minder = Minder(plan, log, signals, elector, self._command)
         self._report = Report(plan, log, self._command, self._deadline)
+        self._hooks = Hooks(plan, log, signals, self._command.tree, elector)
+        self._rest = Rest(plan, self._hooks.health, elector)
         self._state = State.WAITING
         self._term = Term(1)
         self._status = 0  # what kleader will exit with
@@ -54,6 +58,8 @@ class Life:
         if not self._plan.lock:
             self._to(State.LEADING)
             self._term.start_at = 0.0
+        elif not self._hooks.health.well:
+            self._to(State.RESTING)
 
     def end_blindly(self) -> None:
         """The supervisor cannot go on: nothing of the command is left behind."""
@@ -86,6 +92,9 @@ class Life:
         """The next instant at which something has to be done even if nothing happens."""
         term = self._term
         due = [term.start_at, term.stop_by, self._sweep.next_at, self._minder.due(self._state, term), self._report.due]
+        due.append(self._hooks.due(self._state, runs=self._command.runs))
+        if self._state is State.RESTING:
+            due.append(self._rest.due(term))
         if self._state in {State.LEADING, State.STOPPING}:
             due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
         return min(due)
@@ -96,6 +105,8 @@ class Life:
         self._deadline.awake(now)
         if self._state in {State.LEADING, State.STOPPING} and (passed := self._deadline.passed(now)):
             self._lose(passed, now, kill=now >= self._deadline.kill_at)
+        if not self._hooks.health.well:
+            self._unwell(now)
         if self._command.draining and self._command.tree.empty():
             self._begin_sweep(now)
         if self._state is State.LEADING and now >= term.start_at:
@@ -108,8 +119,11 @@ class Life:
         if not self._minder.mind(self._state, self._term, now):
             if self._state is State.WAITING:
                 self._end(FAILED, now)
+            elif self._state is State.RESTING:
+                self._rested(now)
             else:
                 self._to(State.ENDED)
+        self._hooks.mind(self._state, term, now, runs=self._command.runs)
         self._report.turn(self._state, self._term, now)
 
     def _to(self, state: State) -> None:
@@ -157,6 +171,7 @@ class Life:
     def _on_observe(self, observe: m.Observe) -> None:
         if self._plan.lock != "file":
             self._log.about(namespace=observe.namespace)
+        self._hooks.leads(observe.leader, observe.namespace)
         if observe.leader != self._plan.identity:
             self._log.info(f"the leader is {observe.leader[:256]}", leader=observe.leader[:256])
 
@@ -168,6 +183,7 @@ class Life:
         self._to(State.LEADING)
         if self._plan.lock != "file":
             self._log.about(namespace=lead.namespace)
+        self._hooks.leads(self._plan.identity, lead.namespace)
         what = f"token {lead.token}, transitions {lead.transitions}"
         self._log.info(f"became leader: {what}", token=lead.token, transitions=lead.transitions)
         self._term.start_at = now
@@ -196,9 +212,9 @@ class Life:
         """What it asks for depends on the state; ``terminal``: whoever else shares kleader's group has got it too."""
         if self._state is State.ENDED:
             return
-        if self._state is State.WAITING:
+        if self._state in {State.RESTING, State.WAITING}:
             if number == signal.SIGTSTP:
-                self._minder.suspend()
+                self._minder.suspend(self._state)
             elif number in ENDING:
                 self._log.info(f"{name(number)}: ending")
                 self._interrupted = terminal
@@ -241,6 +257,8 @@ class Life:
             self.hear(now)  # its last words
         elif self._command.main and pid == self._command.main.pid:
             self._on_main(self._command.main, status, now)
+        else:
+            self._hooks.reaped(pid, status, now)
 
     def _on_main(self, main: Child, status: int, now: float) -> None:
         if os.WIFSTOPPED(status):
@@ -279,6 +297,7 @@ class Life:
             return
         self._elector.tell(m.Started(term.number, main.pid, main.start))
         main.let_through()
+        self._hooks.health.begin(now)
         self._log.debug(f"forked the command: pid {main.pid}", pid=main.pid)
 
     def _lose(self, reason: str, now: float, *, kill: bool) -> None:
@@ -329,7 +348,7 @@ class Life:
         if not self._restarts:
             term.tell(self._log, now)
         if term.over and self._plan.on_loss == "wait" and not term.quit:
-            self._contend_again()
+            self._contend_again(now)
         elif self._restarts:
             self._to(State.LEADING)
             term.ending = None
@@ -342,7 +361,10 @@ class Life:
         """Whether the command is to be started once more in this term."""
         return self._command.again and not self._term.quit and not self._term.over
 
-    def _contend_again(self) -> None:
+    def _contend_again(self, now: float) -> None:
+        if not self._hooks.health.well:
+            self._begin_rest(now, self._plan.lease_duration)
+            return
         self._to(State.WAITING)
         self._deadline.end()
         previous, self._term = self._term, Term(self._term.number + 1)
@@ -350,11 +372,42 @@ class Life:
         release, to = previous.parting(self._plan.release)
         self._elector.tell(m.Again(previous.number, self._term.incarnation, release, to, previous.asked))
 
+    # --- a candidate that is not well
+
+    def _unwell(self, now: float) -> None:
+        """A leader ends its term as on a Yield; nobody contends, and what may be ours is given up."""
+        if self._state is State.LEADING:
+            self._on_yield(f"the --health command failed {self._plan.health_failures} times in a row", now)
+        elif self._state is State.WAITING:
+            self._log.warning("not well: not contending")
+            self._begin_rest(now, 0.0)
+
+    def _begin_rest(self, now: float, seconds: float) -> None:
+        """Nothing of a term runs. There is no elector until we are well, nor for so many seconds."""
+        self._to(State.RESTING)
+        self._deadline.end()
+        self._status = 0
+        self._rest.begin(now + seconds)
+        self._minder.dismiss(self._term, now)
+
+    def _rested(self, now: float) -> None:
+        """No elector is there. What it may have locked meanwhile is let go."""
+        self._elector.starter.let_go()
+        if self._term.lead:
+            self._term = Term(self._term.number + 1)
+        if self._rest.over(now):
+            self._minder.return_to_work()
+            self._to(State.WAITING)
+        elif self._rest.in_vain(self._term, now):
+            self._log.error("not acquired within --wait: the --health command has not succeeded")
+            self._end(NOT_ACQUIRED, now)
+
     # --- the end
 
     def _end(self, status: int, now: float) -> None:
         """Nothing runs. The elector gives up what may be ours, then ends; then so do we."""
         self._status = status
+        self._hooks.end()
         self._to(State.RELEASING)
         self._deadline.end()
         self._minder.dismiss(self._term, now)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kleader.supervisor.elector import Elector
     from kleader.supervisor.term import Term
 
+_ENDING = {State.RESTING, State.RELEASING}  # the elector gives up what may be ours, then ends
 _PARTING = 1.0  # seconds that an elector gets to end, beyond a last request
 
 
@@ -34,8 +35,10 @@ class Minder:
     def due(self, state: State, term: Term) -> float:
         """When the next one has to be started, or the present one counts as hung."""
         elector = self._elector
-        if state is State.RELEASING:
-            return self._end_by if elector.pid else 0.0
+        if state in _ENDING and elector.pid:
+            return self._end_by
+        if state in _ENDING:
+            return 0.0 if state is State.RELEASING or self._owed else math.inf
         if state is State.WAITING:
             return math.inf if elector.pid or self._drowsy else elector.start_at
         if term.lost or state is State.ENDED or not self._plan.lock:
@@ -46,15 +49,15 @@ class Minder:
         """Do what is due. False once there is no elector, and there will be none."""
         due = now >= self.due(state, term)
         if self._elector.pid:
-            if due and state is State.RELEASING:
+            if due and state in _ENDING:
                 self.abandon()
             elif due:
                 self._log.warning("the elector is silent: replacing it")
                 self._elector.replace()
-        elif state is State.RELEASING:
-            return self._release_after_all(term, now)
-        elif self._drowsy:
+        elif self._drowsy and state is not State.RELEASING:
             self._sleep()
+        elif state in _ENDING:
+            return self._release_after_all(term, now)
         elif due:
             return self._start(state, term, now)
         return True
@@ -66,23 +69,28 @@ class Minder:
             self._elector.replace()
             return
         self._command.tree.spared.discard(self._elector.pid)
-        self._elector.reaped(now, failed=status != 0 and not self._drowsy)
+        self._elector.reaped(now, failed=status != 0 and not self._drowsy and self._end_by == math.inf)
 
-    def suspend(self) -> None:
-        """Ctrl-Z on a candidate: it does not contend while it is stopped."""
+    def suspend(self, state: State) -> None:
+        """Ctrl-Z on a candidate: it does not contend while it is stopped. One that rests gives up its lock first."""
         self._drowsy = True
-        self._elector.kill()
+        if state is State.WAITING:
+            self._elector.kill()
 
     def stay_awake(self) -> None:
         """A Ctrl-Z came too late: a leader does not sleep."""
         self._drowsy = False
+
+    def return_to_work(self) -> None:
+        """There is to be an elector again."""
+        self._end_by, self._parted = math.inf, False
 
     def dismiss(self, term: Term, now: float) -> None:
         """Nothing runs. It gives up what may be ours, then ends."""
         elector = self._elector
         asks, (release, to) = elector.starter.releases and not term.lost, term.parting(self._plan.release)
         self._end_by = now + _PARTING + (2 * self._plan.request_timeout if asks else 0.0)  # one may be under way
-        self._owed = asks and release and term.lead is not None
+        self._owed = asks and release and term.lead is not None and not self._parted
         if not term.lead and not elector.starter.releases:
             elector.kill()  # what it may have locked meanwhile goes with us
         elector.tell(m.Empty(term.number, release, to))
@@ -123,7 +131,7 @@ class Minder:
             give_up = math.inf if leading or self._plan.wait is None else self._plan.started + self._plan.wait
             elector.start_at = min(now + 1, give_up)
             return now < give_up
-        self._command.tree.spared = {elector.pid}
+        self._command.tree.spared.add(elector.pid)
         if leading:
             goes_on = "; the command goes on" if self._command.runs else ""
             self._log.warning(f"the elector died: replaced by pid {elector.pid}{goes_on}")

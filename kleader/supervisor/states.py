@@ -8,6 +8,7 @@ from enum import Enum
 class State(Enum):
     """What the supervisor is doing; the word is the role that its logs show."""
 
+    RESTING = "resting"  # not well, or was not a moment ago: no elector contends
     WAITING = "candidate"  # the elector contends for the lock
     LEADING = "leader"  # the command runs, or is about to be started again
     STOPPING = "stopping"  # it was sent the stop signal
@@ -17,10 +18,11 @@ class State(Enum):
 
 
 NEXT = {
-    State.WAITING: {State.LEADING, State.RELEASING},
+    State.RESTING: {State.WAITING, State.RELEASING},
+    State.WAITING: {State.LEADING, State.RESTING, State.RELEASING},
     State.LEADING: {State.STOPPING, State.SWEEPING},
     State.STOPPING: {State.SWEEPING},
-    State.SWEEPING: {State.LEADING, State.WAITING, State.RELEASING, State.ENDED},
+    State.SWEEPING: {State.LEADING, State.WAITING, State.RESTING, State.RELEASING, State.ENDED},
     State.RELEASING: {State.ENDED},
     State.ENDED: set(),
 }

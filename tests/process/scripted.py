@@ -36,7 +36,14 @@ if TYPE_CHECKING:
     from kleader.link.plan import Plan
 
 KILL = os.kill
-TYPES: dict[str, Any] = {"lead": m.Lead, "extend": m.Extend, "lost": m.Lost, "yield": m.Yield, "ping": m.Ping}
+TYPES: dict[str, Any] = {
+    "lead": m.Lead,
+    "observe": m.Observe,
+    "extend": m.Extend,
+    "lost": m.Lost,
+    "yield": m.Yield,
+    "ping": m.Ping,
+}
 
 
 class Scripted:
@@ -47,6 +54,10 @@ class Scripted:
 
     def __init__(self, script: list[list[Any]], after: list[list[Any]], heard: str) -> None:
         self._script, self._next, self._heard = script, after, heard
+
+    def holder(self) -> str:
+        """Is told by the script."""
+        return ""
 
     def let_go(self) -> None:
         """Holds nothing."""

@@ -147,7 +147,7 @@ def test_a_mistyped_subcommand_is_answered_with_the_one_that_was_meant() -> None
     assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
 
 
-@pytest.mark.parametrize("later", ["--health", "--standby", "--http", "--state-file", "--pod-label"])
+@pytest.mark.parametrize("later", ["--standby", "--http", "--state-file", "--pod-label"])
 def test_an_option_that_does_not_exist_yet_is_no_option(refuse: Refuse, later: str) -> None:
     assert refuse(later, "x").startswith(f"No such option '{later}'.")
 
@@ -354,6 +354,10 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "stop_signal": ("INT", "stop_signal", signal.SIGINT),
     "stop_signal_to": ("group", "stop_group", True),
     "stop_timeout": ("1m", "stop_timeout", 60.0),
+    "on_new_leader": ("true 'the others'", "on_new_leader", ["true", "the others"]),
+    "health": ("true 'a b' c\\ d", "health", ["true", "a b", "c d"]),
+    "health_period": ("5s", "health_period", 5.0),
+    "health_failures": ("2", "health_failures", 2),
     "log_format": ("json", "log_format", "json"),
     "v": ("4", "verbosity", 5),
     "quiet": ("true", "verbosity", 0),

@@ -14,7 +14,11 @@ from kleader import platform
 from kleader.platform import portable
 from tests.support.processes import wait_until
 
-NAMES = [name for name in platform.__all__ if name not in {"Process", "default_signals", "descendants", "die_of"}]
+NAMES = [
+    name
+    for name in platform.__all__
+    if name not in {"Process", "close_all_but", "default_signals", "descendants", "die_of"}
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,184 @@
+"""Who is not well does not contend, and a leader that is not ends its term in good order; on the file lock."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.process.conftest import guard_of, lead
+from tests.support.processes import alive, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.process.conftest import Heard, Scripted, Start
+    from tests.support.checker import Witness
+    from tests.support.processes import Process
+
+SHORT = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=1s", "--loss-grace=10ms")
+
+
+@pytest.fixture
+def well(tmp_path: Path) -> Path:
+    """A candidate is well as long as this file is there."""
+    return tmp_path / "well"
+
+
+def health(well: Path) -> list[str]:
+    return [f"--health={shlex.join(['test', '-e', str(well)])}", "--health-period=100ms", "--health-failures=2"]
+
+
+def end(kleader: Process, status: int = 0) -> None:
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == status
+
+
+def test_a_candidate_contends_from_its_first_healthy_check(
+    candidate: Start, witness: Witness, lock: Path, well: Path
+) -> None:
+    kleader = candidate(witness.command(), *health(well), name="a")
+    kleader.wait_err("resting: the --health command exited with status 1", count=2)
+    assert lock.read_bytes() == b"", "it was opened, and nobody has led"
+    well.touch()
+    kleader.wait_err("resting: healthy\n.*became leader")
+    witness.wait_start()
+    end(kleader)
+    witness.check(terms=1)
+
+
+def test_a_sick_standby_does_not_contend(candidate: Start, witness: Witness, well: Path) -> None:
+    """It waits in no flock(2): the free lock stays free, and goes to whoever is well first."""
+    well.touch()
+    first = candidate(witness.command(), name="first")
+    witness.wait_start()
+    sick = candidate(witness.command(), *health(well), name="sick")
+    sick.wait_err("candidate: the leader is first")
+    guard = guard_of(sick)
+    well.unlink()
+    sick.wait_err("not well: not contending")
+    wait_gone(guard)
+    end(first)
+    other = candidate(witness.command(), "--no-wait", name="other")
+    assert witness.wait_start(2).identity == "other"
+    well.touch()
+    sick.wait_err("resting: healthy")
+    end(other)
+    assert witness.wait_start(3).identity == "sick"
+    end(sick)
+    witness.check(terms=3)
+
+
+def test_a_sick_leader_ends_its_term_in_good_order(candidate: Start, witness: Witness, well: Path) -> None:
+    well.touch()
+    kleader = candidate(witness.command("--term-delay=0.3", "--descendant"), *health(well), "--loss-exit-code=9")
+    term, other = witness.wait_start(), witness.wait_descendant()
+    well.unlink()
+    assert kleader.wait() == 9
+    kleader.wait_err("giving up leadership: the --health command failed 2 times in a row\n.*stopping the command with")
+    kleader.wait_err("released the lock")
+    assert witness.now(term).main.ended
+    assert not alive(other.pid)
+    witness.check(terms=1)
+
+
+def test_with_on_loss_wait_it_sits_out_a_lease_duration_and_contends_when_it_is_well(
+    candidate: Start, witness: Witness, well: Path
+) -> None:
+    well.touch()
+    kleader = candidate(witness.command("--ignore-term"), *health(well), *SHORT, "--on-loss=wait", "--stop-timeout=1s")
+    first = witness.wait_start()
+    well.unlink()
+    kleader.wait_err("resting: released the lock")
+    dead = witness.now(first).main.last
+    well.touch()
+    kleader.wait_err("resting: healthy")
+    second = witness.wait_start(2)
+    assert second.born - dead >= 2.8e9, "three seconds, as far as beats and ticks tell"
+    assert second.token > first.token
+    end(kleader, 128 + signal.SIGKILL)
+    witness.check(terms=2)
+
+
+def test_a_leader_is_asked_from_the_start_of_its_command_on(candidate: Start, witness: Witness, well: Path) -> None:
+    """A command has a period to come up; one failure is not enough."""
+    well.touch()
+    script = f"test -e {well} || test $(($(date +%N | sed 's/^0*//') % 2)) = 0"
+    kleader = candidate(witness.command(), f"--health={shlex.join(['sh', '-c', script])}", "--health-period=50ms",
+                        "--health-failures=1000")  # fmt: skip
+    witness.wait_start()
+    well.unlink()
+    kleader.wait_err("leader: the --health command exited with status 1", count=3)
+    end(kleader)
+    witness.check(terms=1)
+
+
+def test_a_check_that_hangs_is_killed_and_counts_as_failed(candidate: Start, witness: Witness, well: Path) -> None:
+    """All that it has started, too; and it does not delay the end of the term."""
+    pids = well.with_name("pids")
+    well.touch()
+    script = f"trap '' TERM; test -e {well} || {{ setsid sleep 600 & echo $! >>{pids}; echo $$ >>{pids}; sleep 600; }}"
+    options = [f"--health={shlex.join(['sh', '-c', script])}", "--health-period=200ms", "--health-failures=2"]
+    kleader = candidate(witness.command(), *options)
+    witness.wait_start()
+    well.unlink()
+    assert kleader.wait() == 255
+    assert kleader.err.count("the --health command took too long: killed") == 2
+    wait_gone(*map(int, pids.read_text().split()))
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize("patience", ["--no-wait", "--wait=300ms"])
+def test_who_does_not_become_well_in_time_has_not_acquired(
+    candidate: Start, witness: Witness, well: Path, patience: str
+) -> None:
+    kleader = candidate(witness.command(), *health(well), patience)
+    assert kleader.wait() == 124
+    kleader.wait_err("not acquired within --wait: the --health command has not succeeded")
+    assert not witness.terms()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_one_that_rests(candidate: Start, well: Path, number: int) -> None:
+    kleader = candidate(["true"], *health(well))
+    kleader.wait_err("the --health command exited")
+    kleader.signal(number)
+    assert kleader.wait() == 128 + number
+
+
+def test_what_a_sick_candidate_may_have_taken_is_given_up(scripted: Scripted, heard: Heard, well: Path) -> None:
+    """Its elector ends as at any end, and the next one is told that there was one."""
+    well.touch()
+    again = well.with_name("again")
+    kleader = scripted(["sleep", "600"], [], *health(well), next=[[0, "lead", lead(60, 70)]])
+    wait_until(lambda: heard("Assign"), "an elector")
+    well.unlink()
+    wait_until(lambda: heard("Empty"), "its end")
+    assert heard("Empty")[0]["release"]
+    again.touch()
+    well.touch()
+    kleader.wait_err("started the command")
+    first, second = heard("Assign")
+    assert (first["replaces"], second["replaces"]) == (False, True)
+    assert first["incarnation"] == second["incarnation"], "patience is the candidacy's"
+    assert first["pid"] != second["pid"]
+    end(kleader, 128 + signal.SIGTERM)
+
+
+def test_a_sick_leader_s_next_candidacy_is_another(scripted: Scripted, heard: Heard, well: Path) -> None:
+    well.touch()
+    lost = [[0, "lead", lead(60, 70)]]
+    kleader = scripted(["sleep", "600"], lost, *health(well), *SHORT, "--on-loss=wait", next=[])
+    kleader.wait_err("started the command")
+    well.unlink()
+    wait_until(lambda: heard("Empty"), "its end")
+    assert heard("Empty")[0]["release"]
+    well.touch()
+    wait_until(lambda: len(heard("Assign")) == 2, "another candidacy")
+    first, second = heard("Assign")
+    assert second["term"] == first["term"] + 1
+    assert second["at"] - heard("Empty")[0]["at"] >= 2.9
+    assert first["incarnation"] != second["incarnation"]
+    end(kleader, 128 + signal.SIGTERM)

@@ -1,0 +1,240 @@
+"""What runs beside the command is no part of its tree, nor can that hide in it; nothing waits for it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.process.conftest import lead
+from tests.support.processes import alive, descendants, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from tests.process.conftest import Scripted, Start
+    from tests.support.checker import Witness
+    from tests.support.processes import Process
+
+BROOD = [sys.executable, str(Path("tests/support/brood.py").resolve())]
+
+
+@pytest.fixture
+def said(tmp_path: Path) -> Path:
+    """Where hooks write."""
+    return tmp_path / "said"
+
+
+def shell(script: str) -> str:
+    """An option's value that runs a script."""
+    return shlex.join(["sh", "-c", script])
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def observe(leader: str) -> dict[str, Any]:
+    return {"leader": leader, "namespace": "default"}
+
+
+def end(kleader: Process, status: int = 0) -> None:
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == status
+
+
+def test_it_runs_for_the_first_leader_and_every_change_oneself_included(
+    candidate: Start, witness: Witness, said: Path
+) -> None:
+    """On the file lock too, whose waiting candidates are told of no change."""
+    hook = "--on-new-leader=" + shell(f"echo $KLEADER_IDENTITY sees $KLEADER_LEADER >>{said}")
+    first = candidate(witness.command(), hook, name="first")
+    witness.wait_start(1)
+    third = candidate(witness.command(), hook, name="third")
+    wait_until(lambda: "third sees first" in lines(said), "the waiting one's hook")
+    end(first)
+    assert witness.wait_start(2).identity == "third"
+    wait_until(lambda: "third sees third" in lines(said), "the new leader's hook")
+    fourth = candidate(witness.command(), hook, name="fourth")
+    fifth = candidate(witness.command(), hook, name="fifth")
+    for each in ("fourth", "fifth"):
+        wait_until(lambda each=each: f"{each} sees third" in lines(said), f"the hook of {each}")  # type: ignore[misc]
+    end(third)
+    now = witness.wait_start(3).identity
+    for each in ("fourth", "fifth"):
+        wait_until(lambda each=each: f"{each} sees {now}" in lines(said), f"the news at {each}")  # type: ignore[misc]
+    assert sorted(lines(said)) == sorted(
+        ["first sees first", "third sees first", "third sees third"]
+        + [f"{each} sees {leader}" for each in ("fourth", "fifth") for leader in ("third", now)]
+    )
+    end(fourth if now == "fourth" else fifth)
+    witness.wait_start(4)
+
+
+def test_runs_do_not_overlap_and_the_latest_leader_wins(scripted: Scripted, tmp_path: Path, said: Path) -> None:
+    go = tmp_path / "go"
+    hook = shell(f"echo $KLEADER_LEADER >>{said}; until test -e {go}; do sleep 0.01; done; echo done >>{said}")
+    script = [[0, "observe", observe("a")], *([str(said), "observe", observe(each)] for each in ("c", "", "b"))]
+    script.append([str(tmp_path / "again"), "observe", observe("b")])
+    kleader = scripted(["true"], script, f"--on-new-leader={hook}")
+    kleader.wait_err("the leader is b")
+    assert lines(said) == ["a"]
+    go.touch()
+    wait_until(lambda: lines(said) == ["a", "done", "b", "done"], "the latest")
+    (tmp_path / "again").touch()
+    kleader.wait_err("the leader is b", count=2)
+    end(kleader, 128 + signal.SIGTERM)
+    assert lines(said) == ["a", "done", "b", "done"], "it is no change"
+
+
+def test_it_has_no_input_no_terminal_no_lock_and_not_the_commands_output(candidate: Start, tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    probe = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if n != '3'],"
+    probe += f"os.getsid(0) == os.getpid(), 'KLEADER_FENCING_TOKEN' in os.environ, file=open({str(found)!r}, 'w'));"
+    probe += "print('from the hook')"
+    hook = shlex.join([sys.executable, "-c", probe])
+    kleader = candidate(["sh", "-c", "echo from the command; sleep 600"], f"--on-new-leader={hook}")
+    kleader.wait_err("from the hook")
+    assert kleader.out == "from the command\n"
+    files, session, token = found.read_text().rpartition("]")[0], *found.read_text().split()[-2:]
+    assert (session, token) == ("True", "True")
+    assert "/dev/null" in files
+    assert ".lock" not in files
+    assert "pipe" not in files
+    end(kleader, 128 + signal.SIGTERM)
+
+
+@pytest.mark.parametrize("status", [3, 126, 127])
+def test_its_failure_is_a_warning(candidate: Start, witness: Witness, tmp_path: Path, status: int) -> None:
+    program = tmp_path / "program"
+    program.write_text({3: "#!/bin/sh\nexit 3\n", 126: "no script", 127: "#!/no/such/interpreter\n"}[status])
+    program.chmod(0o755)
+    kleader = candidate(witness.command(), f"--on-new-leader={program}")
+    witness.wait_start()
+    kleader.wait_err(f"WARNING .* the --on-new-leader command exited with status {status}")
+    if status > 3:
+        kleader.wait_err(f"the --on-new-leader command: cannot execute {program}: ")
+    end(kleader)
+    witness.check(terms=1)
+
+
+def test_what_it_leaves_is_killed_when_it_ends(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+    """Daemons too; the command is not."""
+    brood = tmp_path / "brood"
+    kleader = candidate(witness.command(), f"--on-new-leader={shlex.join([*BROOD, 'daemons', '5', str(brood)])}")
+    term = witness.wait_start()
+    wait_until(lambda: len(lines(brood)) == 5, "its daemons")
+    wait_gone(*map(int, lines(brood)))
+    witness.wait_beats(2)
+    assert alive(term.pid)
+    end(kleader)
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize("way", ["TERM", "KILL"])
+def test_what_hangs_is_killed_when_kleader_ends(candidate: Start, witness: Witness, tmp_path: Path, way: str) -> None:
+    """All that descends from it, also when kleader itself is killed; and kleader does not wait for it."""
+    brood = tmp_path / "brood"
+    script = f"trap '' TERM; {shlex.join([*BROOD, 'daemons', '5', str(brood)])}; echo $$ >>{brood}; while :; do :; done"
+    kleader = candidate(witness.command(), f"--on-new-leader={shell(script)}")
+    witness.wait_start()
+    wait_until(lambda: len(lines(brood)) == 6, "its daemons")
+    if way == "TERM":
+        end(kleader)
+    else:
+        kleader.kill()
+    wait_gone(*map(int, lines(brood)))
+    witness.check(terms=1)
+
+
+def test_the_sweep_of_the_command_leaves_it_alone(candidate: Start, tmp_path: Path) -> None:
+    """Its daemons too: the command is started again, and has ended when nothing but its own tree has."""
+    brood, mine = tmp_path / "brood", tmp_path / "mine"
+    hook = shell(f"{shlex.join([*BROOD, 'daemons', '5', str(brood)])}; sleep 600")
+    command = ["sh", "-c", f"until test -e {tmp_path}/go; do sleep 0.01; done; {' '.join(BROOD)} daemons 2 {mine}"]
+    kleader = candidate(command, f"--on-new-leader={hook}", "--restart=always")
+    wait_until(lambda: len(lines(brood)) == 5, "the hook's daemons")
+    (tmp_path / "go").touch()
+    kleader.wait_err("restarting the command")
+    assert not any(alive(int(pid)) for pid in lines(mine))
+    assert all(alive(int(pid)) for pid in lines(brood))
+    kleader.wait_err("started the command", count=2)
+    end(kleader, 128 + signal.SIGTERM)
+    wait_gone(*map(int, lines(brood)))
+
+
+def test_a_hook_that_goes_on_keeps_no_until_empty(candidate: Start, tmp_path: Path) -> None:
+    up = tmp_path / "up"
+    kleader = candidate(
+        ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"],
+        f"--on-new-leader={shell(f'touch {up}; sleep 600')}",
+        "--until-empty",
+    )
+    assert kleader.wait() == 4
+
+
+def keeper_of(kleader: Process) -> int:
+    """The process that keeps a hook: neither the command nor the guard, both of which are in other groups."""
+    for pid in descendants(kleader.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"supervise" in words and os.getpgid(pid) == pid and os.getsid(pid) != pid:
+            return pid
+    return 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_what_loses_its_keeper_dies_with_the_command(
+    candidate: Start, witness: Witness, tmp_path: Path, number: signal.Signals
+) -> None:
+    """What is not provably a hook's is the command's, and the lock is not given up before it is dead."""
+    brood = tmp_path / "brood"
+    hook = shell(f"{shlex.join([*BROOD, 'daemons', '5', str(brood)])}; sleep 600")
+    kleader = candidate(witness.command(), f"--on-new-leader={hook}")
+    witness.wait_start()
+    wait_until(lambda: len(lines(brood)) == 5, "the hook's daemons")
+    os.kill(keeper_of(kleader), number)
+    kleader.wait_err("the --on-new-leader command was ended by SIGKILL")
+    witness.wait_beats(2)
+    end(kleader)
+    assert not any(alive(int(pid)) for pid in lines(brood))
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize("does", [
+    "yes | head -c 10000000", "n=0; while test $((n+=1)) -lt 300; do sleep 600 & done", "kill -STOP $$",
+])  # fmt: skip
+def test_no_hook_delays_the_end_of_a_term(scripted: Scripted, witness: Witness, tmp_path: Path, does: str) -> None:
+    """One that floods standard error, forks again and again or stops itself."""
+    lost, up = tmp_path / "lost", tmp_path / "up"
+    story = [[0, "lead", lead(60, 70)], [str(lost), "lost", {"reason": "another leads", "kill_now": True}]]
+    hook = shell(f"touch {up}; {does}; sleep 600")
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), story, f"--on-new-leader={hook}")
+    term, other = witness.wait_start(), witness.wait_descendant()
+    wait_until(up.exists, "the hook")
+    lost.touch()
+    assert kleader.wait() == 255
+    assert not alive(term.pid)
+    assert not alive(other.pid)
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize(("hook", "status"), [("no-such-command-anywhere", 127), ("/etc/passwd x", 126)])
+@pytest.mark.parametrize("option", ["--on-new-leader", "--health"])
+def test_one_that_cannot_be_run_is_found_out_before_the_lock_is_touched(
+    candidate: Start, lock: Path, option: str, hook: str, status: int
+) -> None:
+    kleader = candidate(["true"], f"{option}={hook}")
+    assert kleader.wait() == status
+    assert not lock.exists()
+    assert kleader.err.startswith(f"kleader: error: cannot execute {hook.split(maxsplit=1)[0]}: ")
+
+
+def test_without_an_election_there_is_nobody_to_be_told_of(alone: Start) -> None:
+    kleader = alone(["true"], "--on-new-leader=false", "--health=false")
+    assert kleader.wait() == 0
+    for option in ("--on-new-leader", "--health"):
+        kleader_said = f"{option} does nothing with --leader-elect=false"
+        assert kleader_said in kleader.err
