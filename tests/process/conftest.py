@@ -107,8 +107,9 @@ def guard_of(candidate: Process) -> int:
     def guards() -> list[int]:
         return [pid for pid in descendants(candidate.pid) if os.getsid(pid) == pid and "supervise" in _words(pid)]
 
-    wait_until(guards, "a guard")
-    return guards()[0]
+    found: list[int] = []
+    wait_until(lambda: found or found.extend(guards()), "a guard")
+    return found[0]
 
 
 def _words(pid: int) -> list[str]:
