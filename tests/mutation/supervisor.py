@@ -29,7 +29,7 @@ MUTANTS = [
     ),
     Mutant(
         "the elector knows the command before that is let through to exec",
-        "supervisor/life.py",
+        "supervisor/leading.py",
         "        self._elector.tell(m.Started(term.number, main.pid, main.start))\n        main.let_through()\n",
         "        main.let_through()\n        self._elector.tell(m.Started(term.number, main.pid, main.start))\n",
         "process/test_deadline.py::test_everybody_knows_the_command_before_it_is_let_through",
@@ -43,7 +43,7 @@ MUTANTS = [
     ),
     Mutant(
         "a start that came too late is a loss",
-        "supervisor/life.py",
+        "supervisor/leading.py",
         "        if main.late:\n",
         "        if False:\n",
         "process/test_deadline.py::test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing",
@@ -142,7 +142,7 @@ MUTANTS = [
     ),
     Mutant(
         "a second TERM kills",
-        "supervisor/life.py",
+        "supervisor/leading.py",
         '{name(number)} again: killing")\n            self._begin_sweep(now)\n',
         '{name(number)} again: killing")\n',
         "process/test_life.py::test_many_terms_are_no_more_than_two",
@@ -171,14 +171,14 @@ MUTANTS = [
     ),
     Mutant(
         "what is left alive by force is not released",
-        "supervisor/life.py",
+        "supervisor/leading.py",
         "            self._status = self._status or 128 + number\n            self._to(State.ENDED)\n",
         "            self._end(self._status or 128 + number, now)\n",
         "process/test_deadline.py::test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released",
     ),
     Mutant(
         "only a hand that comes back leaves what will not die",
-        "supervisor/life.py",
+        "supervisor/leading.py",
         "        elif now >= self._sweep.began + _DELIBERATE:\n",
         "        else:\n",
         "process/test_deadline.py::test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released",
