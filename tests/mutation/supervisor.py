@@ -185,18 +185,18 @@ MUTANTS = [
     ),
     Mutant(
         "after an end by itself the tree is swept",
-        "supervisor/life.py",
-        "            self._begin_sweep(now)\n\n    # --- the command\n",
-        "            self._to(State.SWEEPING)\n            self._swept(now)\n\n    # --- the command\n",
+        "supervisor/leading.py",
+        "            self._begin_sweep(now)\n\n    def _on_yield(",
+        "            self._to(State.SWEEPING)\n            self._swept(now)\n\n    def _on_yield(",
         "process/test_tree.py::test_a_descendant_deaf_to_term_is_dead_before_the_next_leader[by itself]",
     ),
     Mutant(
         "between two starts the tree is swept",
-        "supervisor/life.py",
-        "            self._begin_sweep(now)\n\n    # --- the command\n",
+        "supervisor/leading.py",
+        "            self._begin_sweep(now)\n\n    def _on_yield(",
         "            if self._command.again:\n"
         "                self._to(State.SWEEPING)\n                self._swept(now)\n"
-        "            else:\n                self._begin_sweep(now)\n\n    # --- the command\n",
+        "            else:\n                self._begin_sweep(now)\n\n    def _on_yield(",
         "process/test_life.py::test_a_command_that_ended_is_started_again_as_asked[always-0-2]",
     ),
     Mutant(
@@ -216,7 +216,7 @@ MUTANTS = [
     Mutant(
         "the elector outlives the sweep, to release",
         "supervisor/minder.py",
-        "        self._command.tree.spared = {elector.pid}\n",
+        "        self._command.tree.spared.add(elector.pid)\n",
         "",
         "process/test_deadline.py::test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor",
     ),
@@ -297,5 +297,48 @@ MUTANTS = [
         "m.Again(previous.number, self._term.incarnation,",
         "m.Again(previous.number, previous.incarnation,",
         "process/test_yield.py::test_on_loss_wait_it_releases_and_contends_again[released]",
+    ),
+    # --- beside the command
+    Mutant(
+        "a hook's processes are no part of the command's tree",
+        "supervisor/hooks.py",
+        "        self._tree.spared |= {each.pid for each in self._asides if each.pid}\n",
+        "",
+        "process/test_hooks.py::test_the_sweep_of_the_command_leaves_it_alone",
+    ),
+    Mutant(
+        "a hook's orphans stay with its keeper (PR_SET_CHILD_SUBREAPER)",
+        "supervisor/aside.py",
+        "        platform.adopt_orphans()\n",
+        "",
+        "process/test_hooks.py::test_the_sweep_of_the_command_leaves_it_alone",
+    ),
+    Mutant(
+        "what a hook leaves is killed",
+        "supervisor/aside.py",
+        "            Sweep(Tree(), Deadline(None, 0.0), self._log).blindly()\n",
+        "            pass\n",
+        "process/test_hooks.py::test_what_it_leaves_is_killed_when_it_ends",
+    ),
+    Mutant(
+        "a sick candidate does not contend",
+        "supervisor/life.py",
+        '        elif self._state is State.WAITING:\n            self._log.warning("not well',
+        '        elif False:\n            self._log.warning("not well',
+        "process/test_health.py::test_a_sick_standby_does_not_contend",
+    ),
+    Mutant(
+        "a candidate contends from its first healthy check",
+        "supervisor/life.py",
+        "        elif not self._hooks.health.well:\n            self._to(State.RESTING)\n",
+        "",
+        "process/test_health.py::test_a_candidate_contends_from_its_first_healthy_check",
+    ),
+    Mutant(
+        "a sick leader sits out a lease duration",
+        "supervisor/life.py",
+        "self._begin_rest(now, self._plan.lease_duration)",
+        "self._begin_rest(now, 0.0)",
+        "process/test_health.py::test_a_sick_leader_s_next_candidacy_is_another",
     ),
 ]
