@@ -103,12 +103,13 @@ def as_pid_1(process: Process) -> int:
 
 def guard_of(candidate: Process) -> int:
     """The pid of its guard."""
-
-    def guards() -> list[int]:
-        return [pid for pid in descendants(candidate.pid) if os.getsid(pid) == pid and "supervise" in _words(pid)]
-
     found: list[int] = []
-    wait_until(lambda: found or found.extend(guards()), "a guard")
+
+    def look() -> bool:
+        found[:] = [pid for pid in descendants(candidate.pid) if os.getsid(pid) == pid and "supervise" in _words(pid)]
+        return bool(found)
+
+    wait_until(look, "a guard")
     return found[0]
 
 
