@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.prove import on_plane, on_processes
+from tests.prove import on_machine, on_network, on_plane, on_processes
 from tests.prove.driver import Chaos, Group
 from tests.prove.fleet import STYLES
 from tests.prove.kinds import GROUPS
@@ -83,7 +83,8 @@ def prove(args: argparse.Namespace) -> int:
     say(f"seed {args.seed}")
     begun = time.monotonic()
     until = begun + 60 * args.minutes
-    faults = [fault for fault in on_processes.FAULTS if not args.fault or args.fault in fault.name]
+    own = (*on_processes.FAULTS, *on_network.FAULTS, *on_machine.FAULTS)
+    faults = [fault for fault in own if not args.fault or args.fault in fault.name]
     shared = [fault for fault in on_plane.FAULTS if not args.fault or args.fault in fault.name]
     lacking = [(each.name, each.missing()) for each in faults] + [(each.name, each.missing()) for each in shared]
     missing = {name: why for name, why in lacking if why}
@@ -97,10 +98,10 @@ def prove(args: argparse.Namespace) -> int:
         [fault for fault in faults if fault.name not in missing],
         [fault for fault in shared if fault.name not in missing],
         styles,
+        own_mounts(),
         table,
         say,
     )
-    binaries(*NEEDED)
     simulator = None if args.no_simulation else simulate(args.minutes, args.seed, directory)
     failed = run(chaos, args, until)
     print(table.text())
@@ -129,9 +130,12 @@ def run(chaos: Chaos, args: argparse.Namespace, until: float) -> list[str]:
             chosen = [kind for kind in kinds if args.kind in {None, kind.name}][: args.fleets]
             if not chosen:
                 continue
-            plane = ControlPlane(coordinated=True)
-            plane.start()
-            planes.append(plane)
+            plane = None
+            if any(kind.api for kind in chosen):
+                binaries(*NEEDED)
+                plane = ControlPlane(coordinated=True)
+                plane.start()
+                planes.append(plane)
             groups.append(Group(chaos, number, plane, chosen))
 
         def go(group: Group) -> None:
@@ -149,6 +153,13 @@ def run(chaos: Chaos, args: argparse.Namespace, until: float) -> list[str]:
         for plane in planes:
             plane.stop()
     return failed
+
+
+def own_mounts() -> bool:
+    """Whether what is mounted from now on is seen by this process and its descendants alone, and goes with them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_mounts, private = 0x20000, 0x44000  # CLONE_NEWNS; MS_REC | MS_PRIVATE
+    return not libc.unshare(new_mounts) and not libc.mount(b"none", b"/", None, private, None)
 
 
 def simulate(minutes: float, seed: int, directory: Path) -> subprocess.Popen[bytes]:

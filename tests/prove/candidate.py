@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.support.checker import Term
     from tests.support.processes import Process
@@ -31,6 +32,8 @@ class Style:
     prefix: tuple[str, ...] = ()  # of kleader
     before: tuple[str, ...] = ()  # the command
     init: bool = False  # PID 1 of a PID namespace
+    elsewhen: bool = False  # in a time namespace
+    stepped: bool = False  # its wall clock can be set
     root: bool = False  # needs to be root
 
     @property
@@ -46,8 +49,14 @@ INIT = Style("PID 1", DEAF, ("unshare", "--pid", "--fork", "--kill-child", "--mo
 ELSEWHEN = Style(
     "another CLOCK_BOOTTIME",
     prefix=("unshare", "--time", "--boottime=1000000"),
-    before=("nsenter", f"--time=/proc/{os.getpid()}/ns/time"),  # the witnesses have one clock
+    before=("nsenter", "--time=/proc/{pid}/ns/time"),  # of who starts it: the witnesses have one clock
+    elsewhen=True,
     root=True,
+)
+STEPPED = Style(
+    "a wall clock of its own",
+    prefix=(sys.executable, str(Path(__file__).with_name("stepped.py"))),
+    stepped=True,
 )
 
 
@@ -74,6 +83,7 @@ class Candidate:
     style: Style
     process: Process
     access: Access | None  # None: of the file lock
+    wall: Path | None = None  # what stepped.py reads
 
     @property
     def running(self) -> bool:

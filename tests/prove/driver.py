@@ -46,6 +46,7 @@ class Chaos:
     faults: Sequence[Fault]
     shared: Sequence[SharedFault]
     styles: tuple[Style, ...]
+    small_disk: bool
     table: Table
     tell: Callable[[str], None]
 
@@ -53,7 +54,7 @@ class Chaos:
 class Group:
     """The fleets on one control plane."""
 
-    def __init__(self, chaos: Chaos, number: int, plane: ControlPlane, kinds: Sequence[Kind]) -> None:
+    def __init__(self, chaos: Chaos, number: int, plane: ControlPlane | None, kinds: Sequence[Kind]) -> None:
         self._chaos, self._plane = chaos, plane
         self._rng = random.Random(f"{chaos.seed}:{number}")  # noqa: S311 - to be replayed
         self._dealt: dict[str, int] = {}
@@ -62,9 +63,10 @@ class Group:
 
     def _fleet(self, name: str, kind: Kind) -> Fleet:
         directory = self._chaos.directory / name
-        (directory / "disk").mkdir(parents=True)
+        directory.mkdir()
         rng = random.Random(f"{self._chaos.seed}:{name}")  # noqa: S311 - likewise
-        return Fleet(name, kind, self._plane, Setting(directory, rng, self._chaos.kleader, self._chaos.styles))
+        chaos = self._chaos
+        return Fleet(name, kind, self._plane, Setting(directory, rng, chaos.kleader, chaos.styles, chaos.small_disk))
 
     def run(self, until: float) -> None:
         """Rounds until this instant of time.monotonic(); what goes wrong in one fleet is that fleet's."""
@@ -74,8 +76,8 @@ class Group:
             number = 0
             while time.monotonic() < until:
                 number += 1
-                if self._chaos.shared and number % SHARED_EVERY == 0 and any(fleet.kind.api for fleet in self.fleets):
-                    self._shared_round()
+                if self._chaos.shared and number % SHARED_EVERY == 0 and self._plane:
+                    self._shared_round(self._plane)
                 else:
                     self._round()
         finally:
@@ -131,16 +133,16 @@ class Group:
 
     # --- a fault for all
 
-    def _shared_round(self) -> None:
+    def _shared_round(self, plane: ControlPlane) -> None:
         fault = self._rng.choice(self._least(self._chaos.shared))
         self._dealt[fault.name] = self._dealt.get(fault.name, 0) + 1
         since = clock()
         try:
             with ExitStack() as undo:
-                time.sleep(fault.inject(self._plane, self._rng, undo))
+                time.sleep(fault.inject(plane, self._rng, undo))
         except Exception as error:  # noqa: BLE001 - likewise
             self._chaos.table.failed(fault.name, f"{type(error).__name__}: {error}")
-            self._plane.recover()
+            plane.recover()
             return
         took = (clock() - since) / 1e9
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.prove.candidate import BROOD, ELSEWHEN, INIT, PLAIN, Access, Candidate, Missed, Style, words
+from tests.prove.candidate import BROOD, ELSEWHEN, INIT, PLAIN, STEPPED, Access, Candidate, Missed, Style, words
 from tests.support.api import path_of
 from tests.support.checker import Witness
 from tests.support.httpproxy import HttpProxy
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from tests.support.controlplane import ControlPlane
 
 SLOTS = ("a", "b", "c")
-STYLES = (PLAIN, PLAIN, BROOD, BROOD, INIT, ELSEWHEN)
+STYLES = (PLAIN, BROOD, BROOD, INIT, ELSEWHEN, STEPPED)
 RULES: list[Object] = [
     {
         "apiGroups": ["", "coordination.k8s.io"],
@@ -40,6 +42,7 @@ RULES: list[Object] = [
         "verbs": ["get", "watch", "create", "update", "patch", "delete"],
     }
 ]
+DISK = 4 << 20  # bytes of the file lock's file system
 BEATING = 0.3  # seconds since the last beat of a command that runs
 
 
@@ -50,14 +53,15 @@ class Setting:
     directory: Path  # its own
     rng: random.Random
     kleader: Path  # the directory that holds the package
-    styles: tuple[Style, ...] = STYLES
+    styles: tuple[Style, ...]
+    small_disk: bool  # the file lock has a file system of its own
 
 
 class Fleet:
     """Candidates in slots; one that has ended is started again by `settle`."""
 
-    def __init__(self, name: str, kind: Kind, plane: ControlPlane, setting: Setting) -> None:
-        self.name, self.kind, self.plane = name, kind, plane
+    def __init__(self, name: str, kind: Kind, plane: ControlPlane | None, setting: Setting) -> None:
+        self.name, self.kind, self._plane = name, kind, plane
         self.directory, self.rng, self._setting = setting.directory, setting.rng, setting
         self.witness = Witness(self.directory / "witness.log")
         self.processes = Processes(self.directory)
@@ -68,11 +72,21 @@ class Fleet:
         self._numbers = itertools.count(1)
         self._pods: dict[str, Object] = {}
 
+    @property
+    def plane(self) -> ControlPlane:
+        assert self._plane is not None, "the file lock needs none"
+        return self._plane
+
     # --- beginning and end
 
     def open(self) -> None:
         """Start the candidates; `settle` awaits them."""
-        if self.kind.api:
+        if not self.kind.api:
+            self.lock_file.parent.mkdir()
+            if self._setting.small_disk:
+                mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(self.lock_file.parent)]
+                subprocess.run(mount, check=True)
+        else:
             self.namespace = self.plane.new_namespace(self.kind.lock)
             self.users = {slot: (self.plane.new_bare_user(), self.plane.new_bare_user()) for slot in SLOTS}
             self._grant()
@@ -90,6 +104,8 @@ class Fleet:
             for proxy in (*self.proxies.values(), *self.roads.values(), self.http):
                 with contextlib.suppress(Exception):  # a rule's call may have failed: the witness tells
                     proxy.stop()
+        if os.path.ismount(self.lock_file.parent):
+            subprocess.run(["umount", "--lazy", str(self.lock_file.parent)], check=True)
 
     def _grant(self) -> None:
         users = [user for pair in self.users.values() for user in pair]
@@ -109,19 +125,25 @@ class Fleet:
         earlier, rng, kind = self.slots.get(slot), self.rng, self.kind
         again = earlier is not None and not kind.for_life and rng.random() < 0.3  # as a StatefulSet's Pod
         identity = earlier.identity if earlier and again else f"{slot}-{next(self._numbers)}"
-        style = rng.choice(self._setting.styles)
+        # Without its content the lock file remembers no token: then the machine's wall clock has to be right.
+        style = rng.choice([each for each in self._setting.styles if kind.api or not each.stepped])
         access = self._access(slot) if kind.api else None
         argv = [*style.prefix, sys.executable, "-m", "kleader", "run", *kind.arguments(), f"--identity={identity}"]
         argv += [f"--kubeconfig={access.config}"] if access else [f"--lock=file:{self.lock_file}"]
         argv += ["--name=x", "--stop-timeout=3s"]
         argv += [f"--restart={rng.choice(('no', 'always'))}", f"--on-loss={rng.choice(('exit', 'wait'))}", "--"]
-        argv += [*style.before, *self.witness.command(*style.does, "--most=100000")]
+        argv += [part.format(pid=os.getpid()) for part in style.before]
+        argv += [*self.witness.command(*style.does, "--most=100000")]
         env: dict[str, str | None] = {"KUBECONFIG": None, "POD_NAME": None, "POD_NAMESPACE": None}
         if kind.for_life:
             self._pods[identity] = self.plane.new_pod(self.namespace, identity)
             env |= {"POD_NAME": identity, "POD_NAMESPACE": self.namespace}
+        wall = self.directory / f"wall-{slot}" if style.stepped else None
+        if wall:
+            wall.write_bytes(bytes(8))
+            env |= {"PROVE_WALL": str(wall), "PROVE_ROOT": str(self._setting.kleader)}
         process = self.processes.start(argv, name=identity, env=env, cwd=self._setting.kleader)
-        self.slots[slot] = Candidate(identity, style, process, access)
+        self.slots[slot] = Candidate(identity, style, process, access, wall)
 
     @property
     def lock_file(self) -> Path:

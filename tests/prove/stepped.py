@@ -1,0 +1,44 @@
+"""Runs kleader on a wall clock that is as many seconds off as $PROVE_WALL holds just now; a prefix to its command.
+
+$PROVE_WALL is a file with one C double, $PROVE_ROOT the directory that holds the package. The wall clock is Python's:
+what OpenSSL thinks of certificates goes by the machine's.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    """The command line that the arguments contain, or, started by that, one of the lean processes."""
+    with open(os.environ["PROVE_WALL"], "rb") as file:  # noqa: PTH123 - as few imports as the lean processes
+        page = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
+    now, now_ns = time.time, time.time_ns
+
+    def off() -> float:
+        seconds: float = struct.unpack("d", page)[0]
+        return seconds
+
+    time.time = lambda: now() + off()
+    time.time_ns = lambda: now_ns() + int(off() * 1e9)
+    sys.path.insert(0, os.environ["PROVE_ROOT"])
+
+    from kleader import boot  # noqa: PLC0415 - found by the line above
+
+    boot.interpreter = lambda: [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
+    if "kleader" in sys.argv:
+        from kleader.cli.main import main as command_line  # noqa: PLC0415 - the lean processes have no click
+
+        sys.argv[:] = sys.argv[sys.argv.index("kleader") :]
+        command_line()
+    else:
+        boot.main()
+
+
+if __name__ == "__main__":
+    main()
