@@ -47,6 +47,7 @@ class Chaos:
     shared: Sequence[SharedFault]
     styles: tuple[Style, ...]
     small_disk: bool
+    first: bool  # it ends with the first overlap
     table: Table
     tell: Callable[[str], None]
 
@@ -74,7 +75,7 @@ class Group:
             list(self._pool.map(Fleet.open, self.fleets))
             list(self._pool.map(lambda fleet: self._whole(fleet, "the start"), self.fleets))
             number = 0
-            while time.monotonic() < until:
+            while time.monotonic() < until and not (self._chaos.first and self._chaos.table.overlaps):
                 number += 1
                 if self._chaos.shared and number % SHARED_EVERY == 0 and self._plane:
                     self._shared_round(self._plane)
@@ -169,21 +170,21 @@ class Group:
         self._chaos.table.trial(name, gaps, bound, late=late, counts=counts)
         if late and gaps:
             self._chaos.tell(f"late: {fleet.name}: {name}: {max(gaps):.1f} s without a leader, {bound:.1f} s expected")
-        self._overlaps(fleet, name, since)
+        self._overlaps(fleet, name)
 
     def _whole(self, fleet: Fleet, name: str, over: Term | None = None) -> bool:
         """Wait until it is; one that does not become so is told of, and all of its candidates are started anew."""
         if fleet.settle(PATIENCE, over):
             return True
         self._chaos.table.stuck(name)
-        self._chaos.tell(f"not whole within {PATIENCE:.0f} s after {name}: {fleet.name}\n{story(fleet, 0)}")
+        self._chaos.tell(f"not whole within {PATIENCE:.0f} s after {name}: {fleet.name}\n{story(fleet)}")
         for candidate in list(fleet.slots.values()):
             fleet.put_down(candidate)
         return fleet.settle(PATIENCE) and False
 
-    def _overlaps(self, fleet: Fleet, name: str, since: int) -> None:
+    def _overlaps(self, fleet: Fleet, name: str) -> None:
         wrong = [str(overlap) for overlap in fleet.witness.overlaps()]
         wrong += [f"token {b.token} came after {a.token}" for a, b in fleet.witness.wrong_tokens(restarts=True)]
         if new := self._chaos.table.news(fleet.name, name, wrong):
             told = "\n".join(new)
-            self._chaos.tell(f"OVERLAP: seed {self._chaos.seed}, {fleet.name}, {name}:\n{told}\n{story(fleet, since)}")
+            self._chaos.tell(f"OVERLAP: seed {self._chaos.seed}, {fleet.name}, {name}:\n{told}\n{story(fleet)}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tests.support.api import Object
     from tests.support.checker import Term
     from tests.support.controlplane import ControlPlane
+    from tests.support.processes import Process
 
 SLOTS = ("a", "b", "c")
 STYLES = (PLAIN, BROOD, BROOD, INIT, ELSEWHEN, STEPPED)
@@ -70,6 +71,7 @@ class Fleet:
         self.users: dict[str, tuple[str, str]] = {}
         self.http: HttpProxy | None = None
         self._numbers = itertools.count(1)
+        self._last: deque[Process] = deque(maxlen=6)
         self._pods: dict[str, Object] = {}
 
     @property
@@ -143,6 +145,7 @@ class Fleet:
             wall.write_bytes(bytes(8))
             env |= {"PROVE_WALL": str(wall), "PROVE_ROOT": str(self._setting.kleader)}
         process = self.processes.start(argv, name=identity, env=env, cwd=self._setting.kleader)
+        self._last.append(process)
         self.slots[slot] = Candidate(identity, style, process, access, wall)
 
     @property
@@ -248,11 +251,10 @@ class Fleet:
         return False
 
     def logs(self) -> str:
-        """What the candidates said last."""
-        return "\n".join(candidate.process.tail(15) for candidate in self.slots.values())
+        """What the candidates said last, and who was there before them."""
+        return "\n".join(process.tail(15) for process in self._last)
 
 
-def story(fleet: Fleet, since: int) -> str:
-    """The witness's story from an instant on, with what the candidates said."""
-    lines = fleet.witness.story().splitlines()
-    return "\n".join([*lines[-40:], json.dumps({"since": since}), fleet.logs()])
+def story(fleet: Fleet) -> str:
+    """The end of the witness's story, and what the candidates said."""
+    return "\n".join([*fleet.witness.story().splitlines()[-40:], fleet.logs()])

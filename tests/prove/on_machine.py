@@ -19,6 +19,7 @@ import psutil
 
 from tests.prove.candidate import Missed
 from tests.prove.fault import Fault, Trial
+from tests.prove.on_network import access
 from tests.prove.on_processes import Killed, elector, everybody, strike, supervisor
 from tests.support.trees import BROOD
 
@@ -85,7 +86,7 @@ class NoMemory(Fault):
 
 
 class OutOfMemory(Fault):
-    """The kernel's OOM killer ends the leader's elector, or guard, in a memory cgroup without room."""
+    """The kernel's OOM killer ends the leader's elector, which has to connect anew, in a memory cgroup without room."""
 
     name = "elector OOM-killed"
     place = Path("/sys/fs/cgroup/memory")
@@ -95,6 +96,9 @@ class OutOfMemory(Fault):
             return ""
         return f"{self.place} is no memory cgroup that may be written"
 
+    def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
+        return fleet.kind.api  # a guard asks for no memory
+
     def inject(self, trial: Trial) -> None:
         (victim,) = elector(trial)
         group = self.place / f"kleader-prove-{secrets.token_hex(4)}"
@@ -103,6 +107,7 @@ class OutOfMemory(Fault):
         (group / "memory.limit_in_bytes").write_text("65536")
         with _gone():
             (group / "cgroup.procs").write_text(str(victim.pid))
+        access(trial.leader).proxy.reset_connections()
         until = time.monotonic() + 5
         while "oom_kill 0" in (group / "memory.oom_control").read_text():
             if time.monotonic() > until:

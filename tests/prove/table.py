@@ -77,10 +77,12 @@ class Table:
     def overlaps(self) -> int:
         return sum(map(len, self._seen.values()))
 
-    def problems(self) -> list[str]:
-        """Why the run is no proof; nothing: it is one."""
+    def problems(self, least: int) -> list[str]:
+        """Why the run is no proof; nothing: it is one. `least`: of how many trials a class consists."""
         found = [f"{self.overlaps} overlaps"] if self.overlaps else []
         for name, row in self._rows.items():
+            if row.trials < least:
+                found.append(f"{name}: {row.trials} trials, fewer than {least}")
             if row.failures:
                 found.append(f"{name}: failed {len(row.failures)} times: {row.failures[0]}")
         return found
