@@ -80,6 +80,7 @@ class Table:
     def problems(self, least: int) -> list[str]:
         """Why the run is no proof; nothing: it is one. `least`: of how many trials a class consists."""
         found = [f"{self.overlaps} overlaps"] if self.overlaps else []
+        found += [] if self.trials else ["nothing was tried"]
         for name, row in self._rows.items():
             if row.trials < least:
                 found.append(f"{name}: {row.trials} trials, fewer than {least}")
