@@ -14,8 +14,10 @@ COMMANDS = {
     "completion": "Print the script that completes kleader's command line in a shell",
     "is-leader": "Tell by the exit status whether the kleader of this machine or Pod leads",
     "manifest": "Print what runs COMMAND in a cluster with a hot standby: for kubectl apply -f -",
+    "resign": "Ask the leader of the lock NAME, a kleader, to stop its command and to release the lock",
     "run": "Run COMMAND only while this candidate is the leader",
     "status": "Show the lock NAME, or all locks of a namespace, whoever wrote them",
+    "transfer": "Ask the leader of the lock NAME, a kleader, to stop its command and to name IDENTITY the next leader",
     "wait": "Wait until the lock NAME has a leader, has none, or another one, and print what is then so",
 }
 

@@ -64,6 +64,7 @@ beside = functools.partial(option, section="Beside the command")
 messages = functools.partial(option, section="Messages")
 workload = functools.partial(option, section="Workload")
 printing = functools.partial(option, section="Output")
+asking = functools.partial(option, section="Asking")
 
 
 def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
@@ -170,6 +171,16 @@ API = (
 LOOKING = (
     *ROAD,
     request_timeout(default="5s", show_default=True, help="The longest that one request may take."),
+)
+
+ANSWER = printing(
+    "-o",
+    "--output",
+    "output",
+    type=click.Choice(("json", "yaml", "name")),
+    default=None,
+    show_default="a line",
+    help="How to print what then is so: json, yaml: all that is known; name: as kubectl takes it.",
 )
 
 TIMING = (

@@ -56,6 +56,12 @@ def needed(lock: str, name: str, *, candidate: str | None = None) -> tuple[Permi
     return tuple(permissions)
 
 
+def to_ask(lock: str, name: str) -> tuple[Permission, ...]:
+    """For who asks its leader for something (``resign``, ``transfer``), or takes it from who cannot be asked."""
+    found = (each for resource in _LOCKS.get(lock, ()) for each in _of_object(resource, name))
+    return tuple(each for each in found if each.verb != "create")
+
+
 def events() -> tuple[Permission, ...]:
     """For Events on the lock, whatever its kind."""
     return (Permission("", "events", "create", "", "there are no Events"),)

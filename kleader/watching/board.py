@@ -26,7 +26,9 @@ _SETTLING = 1.0  # seconds for which a pair may differ while somebody writes the
 class Change(NamedTuple):
     """What happened to a lock; ``seconds``: how long it took, or had taken, as the sentence says."""
 
-    event: str  # present, acquired, released, expired, renewed, malformed, mended, moved, deleted; "": it goes on
+    event: (
+        str  # present, acquired, given, released, expired, renewed, malformed, mended, moved, deleted; "": it goes on
+    )
     sentence: str
     look: Look
     seconds: float | None = None
@@ -100,7 +102,8 @@ class Board:
                 record = track.seen.record
                 track.state, track.by = State.EXPIRED, record.holder
                 track.ended = track.unchanged_since + record.duration
-                said = f"{record.holder} has not renewed it for {text(record.duration)}: anybody may take it"
+                failed = "taken it within" if track.seen.given else "renewed it for"
+                said = f"{record.holder} has not {failed} {text(record.duration)}: anybody may take it"
                 changes.append(Change("expired", said, self._look(track, boot, wall), float(record.duration)))
         return changes
 
@@ -182,7 +185,7 @@ class Board:
         track.unchanged_since = boot
         state = track.state = s.watched(seen, 0, wall).state
         holder, former = seen.record.holder, before.record.holder
-        anew = seen.term != before.term or was in {State.FREE, State.MALFORMED}
+        anew = seen.term != before.term or before.given or was in {State.FREE, State.MALFORMED}
         if state is State.HELD and anew:
             track.led_since = boot
         look = self._look(track, boot, wall)
@@ -193,6 +196,10 @@ class Board:
                 track.ended, track.by = boot, former
                 said = f"{former} has released it{_after(led)}" if former else "free again"
                 yield Change("released", said, look, led)
+        elif seen.given:
+            track.ended, track.by = boot, former
+            said = f"{former} has named {holder} the next leader, who has {text(seen.record.duration)} to take it"
+            yield Change("given", said, look, led)
         elif was is State.MALFORMED:
             yield Change("mended", f"held by {holder}, and readable again", look, alive=True)
         elif anew:
@@ -209,10 +216,12 @@ class Board:
         self, track: _Track, before: Seen, was: State, left: float, look: Look, boot: float
     ) -> Change:
         holder, former = track.seen.record.holder, before.record.holder
-        took = boot - track.ended if track.ended is not None and was is not State.HELD else None
+        took = boot - track.ended if track.ended is not None and (was is not State.HELD or before.given) else None
         track.ended = None
         if took is not None and was is State.EXPIRED:
             said = f"{holder} leads, {_short(took)} after the time of {track.by} had run out"
+        elif took is not None and before.given and holder == former:
+            said = f"{holder} leads, {_short(took)} after {track.by} had named it"
         elif took is not None and track.by:
             said = f"{holder} leads, {_short(took)} after {track.by} had released it"
         elif holder == former:
@@ -232,7 +241,8 @@ class Board:
 
 def _same(before: Seen, seen: Seen) -> bool:
     """Whether nobody wrote the record meanwhile, whatever else was written."""
-    return (before.record, before.incarnation, before.fault) == (seen.record, seen.incarnation, seen.fault)
+    told = seen.record, seen.incarnation, seen.fault, seen.given
+    return (before.record, before.incarnation, before.fault, before.given) == told
 
 
 def _left(track: _Track, boot: float) -> float:

@@ -5,10 +5,12 @@ ConfigMaps and Endpoints are read by their metadata alone: that is where the rec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kleader.election.record import MalformedRecordError, Record, from_annotation, from_lease_spec, parse_time
 from kleader.link.plan import FOR_LIFE
+from kleader.locks import notes
 from kleader.locks.annotation import LEADER
 from kleader.locks.notes import INCARNATION
 from kleader.locks.object import texts
@@ -23,7 +25,8 @@ def lease(found: dict[str, Any]) -> Seen | None:
     spec = found.get("spec")
     preferred = spec.get("preferredHolder") if isinstance(spec, dict) else ""
     preferred = preferred if isinstance(preferred, str) else ""
-    return _seen("lease", found, "coordination.k8s.io/v1", "Lease", lambda: from_lease_spec(spec), preferred=preferred)
+    seen = _seen("lease", found, "coordination.k8s.io/v1", "Lease", lambda: from_lease_spec(spec), preferred=preferred)
+    return replace(seen, given=not seen.fault and notes.given(found, seen.record))
 
 
 def config_map(found: dict[str, Any]) -> Seen | None:
@@ -42,7 +45,8 @@ def endpoints(found: dict[str, Any]) -> Seen | None:
 
 def _annotated(kind: str, api_kind: str, found: dict[str, Any]) -> Seen:
     annotation = texts(found["metadata"].get("annotations"))[LEADER]
-    return _seen(kind, found, "v1", api_kind, lambda: from_annotation(annotation), f"its annotation {LEADER}: ")
+    seen = _seen(kind, found, "v1", api_kind, lambda: from_annotation(annotation), f"its annotation {LEADER}: ")
+    return replace(seen, given=not seen.fault and notes.given_in(annotation))
 
 
 def _owned(found: dict[str, Any]) -> Seen | None:

@@ -49,7 +49,8 @@ def together(primary: Seen, lease: Seen) -> Seen:
     incarnation = primary.incarnation if primary.incarnation == lease.incarnation else ""
     fault = "; ".join(filter(None, (primary.fault, lease.fault)))
     kind, objects = _OF[primary.kind], primary.objects + lease.objects
-    return Seen(kind, primary.namespace, primary.name, record, incarnation, fault, objects=objects)
+    given = agreed and primary.given and lease.given
+    return Seen(kind, primary.namespace, primary.name, record, incarnation, fault, objects=objects, given=given)
 
 
 def _asked(here: Mapping[str, Seen], asked: str, *, named: bool) -> list[Seen]:

@@ -36,6 +36,7 @@ class Seen:
     preferred: str = ""  # coordinated: whom the control plane wants to lead instead
     objects: tuple[Ref, ...] = ()
     path: str = ""  # of a lock file
+    given: bool = False  # the last leader has named the holder, who has not written it yet
 
     @property
     def key(self) -> Key:

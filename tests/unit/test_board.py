@@ -118,6 +118,25 @@ def test_the_same_leader_may_lead_anew_or_be_late() -> None:
     assert story.shows(lock(n=2, incarnation="i"), after=2) == ["a has renewed it after all, 2s too late"]
 
 
+def test_a_lock_that_is_handed_over_is_told_with_how_long_it_took_to_be_taken() -> None:
+    """By a kleader, or by client-go, which renews as if it were its own."""
+    story = Story(lock(incarnation="i"))
+    named = lock("b", 1, given=True)
+    assert story.shows(named, after=5) == ["a has named b the next leader, who has 15s to take it"]
+    assert story.states() == [State.HELD]
+    assert story.shows(lock("b", 2, incarnation="j"), after=0.25) == ["b leads, 250ms after a had named it"]
+    other = Story(lock(incarnation="i"))
+    other.shows(named)
+    assert other.shows(lock("b", 2), after=2) == ["b leads, 2s after a had named it"]
+
+
+def test_a_lock_that_nobody_takes_who_was_given_it_expires() -> None:
+    story = Story(lock(incarnation="i"))
+    story.shows(lock("b", 1, given=True))
+    assert story.passes(15) == ["b has not taken it within 15s: anybody may take it"]
+    assert story.shows(lock("c", 2), after=0.5) == ["c leads, 500ms after the time of b had run out"]
+
+
 def test_a_lock_that_is_deleted_or_spoiled_is_told() -> None:
     story = Story(lock())
     assert story.shows(lock("", fault="the Lease ns/x: broken")) == [

@@ -1,0 +1,302 @@
+"""`kleader resign`: the leader is asked on the lock itself, stops its command, and releases; nobody else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kleader.locks.permissions import rules, to_ask
+from tests.cluster.asking import INCARNATION, NOT_DONE, REQUEST, USAGE, asker
+from tests.cluster.contract import COORDINATED, LEADER, LOCKS, Place
+from tests.cluster.crew import LOCK, Crew
+from tests.cluster.fleet import DURATION, LOST, Fleet, elector, kill_whole
+from tests.support.api import lease, path
+from tests.support.objects import config_map, endpoints, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.asking import Ask
+    from tests.support.checker import Witness
+    from tests.support.controlplane import ControlPlane
+    from tests.support.plane import Plane
+    from tests.support.processes import Processes
+
+SLOW = ("--term-delay=0.3", "--descendant")
+NAME = "lease.coordination.k8s.io/x"
+
+
+@pytest.fixture
+def ask(plane: Plane, namespace: str, processes: Processes) -> Ask:
+    return asker(plane, namespace, processes)
+
+
+def leave(fleet: Fleet, **request: str) -> None:
+    """Leave a request on the Lease, as anybody may who can write it."""
+    fleet.plane.api.merge(fleet.path, {"metadata": {"annotations": {REQUEST: json.dumps(request)}}})
+
+
+def test_the_leader_stops_its_command_and_the_next_one_leads(fleet: Fleet, ask: Ask) -> None:
+    """Its status is that of a lost lock, and what it started was dead before."""
+    first = fleet.start("a", does=SLOW)
+    fleet.witness.wait_descendant()
+    second = fleet.waiting("b", behind="a")
+    asked = ask("resign")
+    assert asked.wait() == 0, asked.err
+    assert asked.out.startswith(f"{NAME} a has released it, after ") or asked.out.startswith(f"{NAME} b leads")
+    assert asked.err == "kleader: asked a to resign\n"
+    assert fleet.witness.wait_start(2).identity == "b"
+    assert first.wait() == LOST
+    first.wait_err("giving up leadership: it was asked to resign")
+    first.wait_err("released the lock$")
+    assert second.running
+    assert REQUEST not in fleet.lease()["metadata"].get("annotations", {})
+    fleet.witness.check(terms=2)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_lock_at_the_api_can_be_resigned_by_who_may_do_exactly_that(  # noqa: PLR0917
+    own_plane: ControlPlane, namespace: str, processes: Processes, witness: Witness, ask: Ask, lock: str
+) -> None:
+    place = Place(own_plane, namespace, lock)
+    kind = "lease" if lock == COORDINATED else lock
+    user = own_plane.new_bare_user()
+    own_plane.grant(user, namespace, rules(to_ask(kind, "x")))
+    fleet = Fleet(own_plane, namespace, processes, witness)
+    leader = fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    fleet.witness.wait_descendant()
+    asked = ask("resign", f"--lock={kind}", user=user)
+    assert asked.wait() == 0, asked.err
+    assert leader.wait() == LOST
+    leader.wait_err("released the lock$")
+    writes = [each for each in own_plane.audit_requests(user) if each["verb"] not in {"get", "watch"}]
+    assert {each["verb"] for each in writes} == {"update"}
+    assert len([each for each in writes if each["responseStatus"]["code"] == 200]) == 1
+    if lock == COORDINATED:
+        path_ = path("coordination.k8s.io/v1beta1", "LeaseCandidate", namespace, "a")
+        assert own_plane.api.find(path_) is None, "else it is named again at once"
+    witness.check(terms=1)
+
+
+def test_on_loss_wait_it_lets_others_go_first_and_contends_again(fleet: Fleet, ask: Ask) -> None:
+    leader = fleet.start("a", "--on-loss=wait")
+    fleet.witness.wait_start()
+    began = time.monotonic()
+    assert ask("resign").wait() == 0
+    leader.wait_err("standing aside for 5s, for another to lead")
+    again = fleet.witness.wait_start(2)
+    assert again.identity == "a"
+    assert time.monotonic() - began >= DURATION
+    fleet.witness.check(terms=2)
+
+
+def test_with_no_release_too_what_is_asked_for_is_done(fleet: Fleet, ask: Ask) -> None:
+    leader = fleet.start("a", "--no-release")
+    fleet.witness.wait_start()
+    assert ask("resign").wait() == 0
+    assert leader.wait() == LOST
+    assert fleet.spec()["holderIdentity"] == ""
+
+
+def test_a_request_for_another_term_or_another_holder_is_ignored_and_removed(fleet: Fleet, ask: Ask) -> None:
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    incarnation = fleet.lease()["metadata"]["annotations"][INCARNATION]
+    for request in (
+        {"action": "resign", "holder": "a", "incarnation": "0" * 32},
+        {"action": "resign", "holder": "b", "incarnation": incarnation},
+        {"action": "transfer", "holder": "a", "incarnation": "0" * 32, "to": "b"},
+        {"action": "transfer", "holder": "a", "incarnation": incarnation, "to": "a"},
+        {"action": "stop", "holder": "a", "incarnation": incarnation},
+    ):
+        leave(fleet, **request)
+        fleet.plane.api.wait(
+            fleet.path, lambda seen: seen and REQUEST not in seen["metadata"]["annotations"], "the next renewal"
+        )
+    assert leader.running
+    assert "giving up" not in leader.err
+    assert ask("resign").wait() == 0
+    fleet.witness.check(terms=1)
+
+
+def test_an_elector_that_dies_over_the_request_is_replaced_and_it_is_met(fleet: Fleet, ask: Ask) -> None:
+    leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",))
+    term = fleet.witness.wait_start()
+    asked = ask("resign")
+    leader.wait_err("stopping the command")
+    os.kill(elector(leader), signal.SIGKILL)
+    leader.wait_err("the elector died: replaced")
+    fleet.wait_renewals()
+    os.kill(term.main.pid, signal.SIGKILL)
+    assert asked.wait() == 0
+    assert leader.wait() == LOST
+    fleet.witness.check(terms=1)
+
+
+def test_a_command_that_does_not_stop_in_time_is_told_by_status_1(fleet: Fleet, ask: Ask) -> None:
+    fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",))
+    fleet.witness.wait_start()
+    asked = ask("resign", "--timeout=3s")
+    assert asked.wait() == NOT_DONE
+    assert asked.err.endswith("kleader: error: a has not resigned within 3s\n")
+
+
+def test_nobody_is_asked_where_nobody_leads(fleet: Fleet, ask: Ask) -> None:
+    absent = ask("resign")
+    assert (absent.wait(), absent.err) == (NOT_DONE, "kleader: error: there is no lease lock x\n")
+    fleet.plane.api.create(lease(fleet.namespace, "x", ""))
+    free = ask("resign")
+    assert (free.wait(), free.out) == (0, f"{NAME} free\n")
+
+
+def test_the_answer_is_printed_in_the_form_that_is_asked_for(fleet: Fleet, ask: Ask) -> None:
+    fleet.plane.api.create(lease(fleet.namespace, "x", ""))
+    found = json.loads(_out(ask("resign", "-ojson")))
+    assert (found["kind"], found["event"], found["lock"]["state"]) == ("LockChange", "present", "free")
+    assert "event: present\n" in _out(ask("resign", "-oyaml"))
+    assert _out(ask("resign", "-oname")) == f"{NAME}\n"
+
+
+def _out(process: Any) -> str:  # noqa: ANN401
+    assert process.wait() == 0, process.err
+    text: str = process.out
+    return text
+
+
+# --- who cannot be asked
+
+
+def test_a_client_go_leader_is_refused_and_not_written_to(
+    fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]]
+) -> None:
+    config = fleet.plane.kubeconfig(namespace=fleet.namespace)
+    processes.start(clientgo(config, fleet.namespace, "x", "foreign", fleet.witness.command(), lease_duration="5s",
+                             renew_deadline="3s", retry_period="1s"))  # fmt: skip
+    fleet.witness.wait_start()
+    for command in (("resign",), ("transfer", "--to=b")):
+        asked = ask(*command)
+        assert asked.wait() == NOT_DONE
+        assert "foreign leads, which is no kleader and cannot be asked" in asked.err
+    forced = ask("resign", "--force", "--yes")
+    assert forced.wait() == NOT_DONE
+    assert "foreign is alive, it has just written the lock: end its process" in forced.err
+    assert fleet.spec()["holderIdentity"] == "foreign"
+    now = ask("resign", "--force", "--now", "--yes")
+    assert now.wait() == 0, now.err
+    assert "if foreign is alive, it goes on until it notices" in now.err
+    assert now.out == f"{NAME} cleared: foreign held it\n"
+
+
+def test_a_dead_leader_does_not_answer_and_force_clears_its_lock_after_its_own_duration(fleet: Fleet, ask: Ask) -> None:
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    fleet.wait_renewals()
+    kill_whole(leader)
+    began = time.monotonic()
+    asked, forced = ask("resign"), ask("resign", "--force", "--yes")
+    assert forced.wait() == 0, forced.err
+    assert time.monotonic() - began >= DURATION
+    assert "once it was seen unchanged for 5s" in forced.err
+    assert asked.wait() in {0, NOT_DONE}
+    spec = fleet.spec()
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
+    assert INCARNATION not in fleet.lease()["metadata"].get("annotations", {})
+    fleet.witness.check(terms=1)
+
+
+def test_force_does_not_touch_a_leader_that_lives(fleet: Fleet, ask: Ask) -> None:
+    fleet.start("a")
+    fleet.witness.wait_start()
+    forced = ask("resign", "--force", "--yes")
+    assert forced.wait() == NOT_DONE
+    assert "a is alive, it has just written the lock: ask it without --force" in forced.err
+    assert fleet.spec()["holderIdentity"] == "a"
+
+
+@pytest.mark.parametrize("kind", ["lease", "configmap", "endpoints"])
+def test_force_clears_what_a_dead_stranger_holds_and_nothing_else(
+    plane: Plane, namespace: str, ask: Ask, kind: str
+) -> None:
+    body = {
+        "lease": lease(namespace, "x", "stranger", 1, leaseTransitions=7),
+        "configmap": config_map(namespace, "x", record("stranger", 1, leaderTransitions=7), data={"a": "b"}),
+        "endpoints": endpoints(namespace, "x", record("stranger", 1, leaderTransitions=7)),
+    }[kind]
+    made = plane.api.create(body)
+    forced = ask("resign", f"--lock={kind}", "--force", "--yes")
+    assert forced.wait() == 0, forced.err
+    place = Place(plane, namespace, kind)
+    entry = place.entry()
+    assert entry
+    assert (entry.holder, entry.duration, entry.transitions) == ("", 1, 7)
+    assert place.objects()[0].get("data") == made.get("data")
+
+
+@pytest.mark.parametrize("text", ["{", json.dumps({"holderIdentity": "x", "leaseDurationSeconds": -3})])
+def test_force_mends_what_nobody_can_read(plane: Plane, namespace: str, ask: Ask, text: str) -> None:
+    body = config_map(namespace, "x", data={"a": "b"})
+    body["metadata"]["annotations"] = {LEADER: text, "other": "stays"}
+    plane.api.create(body)
+    asked = ask("resign", "--lock=configmap")
+    assert asked.wait() == NOT_DONE
+    assert "kleader resign --force mends it" in asked.err
+    forced = ask("resign", "--lock=configmap", "--force", "--now", "--yes")
+    assert forced.wait() == 0, forced.err
+    place = Place(plane, namespace, "configmap")
+    entry = place.entry()
+    assert entry
+    assert (entry.holder, entry.duration) == ("", 1)
+    assert place.objects()[0]["metadata"]["annotations"]["other"] == "stays"
+
+
+def test_a_malformed_record_that_somebody_writes_again_and_again_is_left_alone(
+    plane: Plane, namespace: str, ask: Ask
+) -> None:
+    """Though what is wrong with it stays the same."""
+    body = config_map(namespace, "x")
+    body["metadata"]["annotations"] = {LEADER: '{"holderIdentity":"x","leaseDurationSeconds":-3}'}
+    made = plane.api.create(body)
+    forced = ask("resign", "--lock=configmap", "--force", "--yes")
+    forced.wait_err("once it was seen unchanged for 15s")
+    text = '{"holderIdentity":"x","leaseDurationSeconds":-3,"renewTime":"2026-11-21T12:00:00Z"}'
+    where = path("v1", "ConfigMap", namespace, "x")
+    plane.api.merge(where, {"metadata": {"annotations": {LEADER: text}}})
+    assert forced.wait(60) == NOT_DONE
+    assert plane.api.get(where)["metadata"]["annotations"] == {LEADER: text}
+    assert made["metadata"]["resourceVersion"] != plane.api.get(where)["metadata"]["resourceVersion"]
+
+
+def test_where_nobody_can_answer_force_wants_yes(fleet: Fleet, ask: Ask) -> None:
+    fleet.plane.api.create(lease(fleet.namespace, "x", "stranger", 1))
+    for options in (("--force",), ("--force", "--now"), ("--now",), ("--yes",)):
+        asked = ask("resign", *options)
+        assert asked.wait() == USAGE, options
+    assert fleet.spec()["holderIdentity"] == "stranger"
+
+
+def test_a_pod_s_lock_is_given_up_though_it_would_not_be_at_the_end(  # noqa: PLR0917
+    own_plane: ControlPlane,
+    namespace: str,
+    processes: Processes,
+    witness: Witness,
+    for_life: Callable[..., list[str]],
+    ask: Ask,
+) -> None:
+    crew = Crew(own_plane, namespace, processes, witness, for_life)
+    first = crew.kleader("a", does=SLOW)
+    witness.wait_descendant()
+    crew.kleader("b")
+    for options, said in ((("transfer", "--to=b"), "only resign"), (("resign", "--force", "--yes"), "does not expire")):
+        refused = ask(*options, f"--lock={LOCK}")
+        assert refused.wait() == NOT_DONE
+        assert said in refused.err
+    asked = ask("resign", f"--lock={LOCK}")
+    assert asked.wait() == 0, asked.err
+    assert first.wait() == LOST
+    assert witness.wait_start(2).identity == "b"
+    witness.check(terms=2)

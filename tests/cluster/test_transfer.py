@@ -1,0 +1,238 @@
+"""`kleader transfer`: the lock goes from one leader to the one that is named, and through nobody's hands in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.asking import GIVEN, INCARNATION, NOT_DONE, REQUEST, USAGE, asker
+from tests.cluster.contract import COORDINATED, OBJECTS, Place
+from tests.cluster.fleet import DURATION, LOST, Fleet, History, elector, kill_whole
+from tests.support import faults
+from tests.support.httpproxy import HttpProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tests.cluster.asking import Ask
+    from tests.support.checker import Witness
+    from tests.support.controlplane import ControlPlane
+    from tests.support.plane import Plane
+    from tests.support.processes import Processes
+
+SLOW = ("--term-delay=0.3", "--descendant")
+NAME = "lease.coordination.k8s.io/x"
+NOT_ACQUIRED = 124
+GO = {"lease_duration": "5s", "renew_deadline": "3s", "retry_period": "1s"}
+
+
+@pytest.fixture
+def ask(plane: Plane, namespace: str, processes: Processes) -> Ask:
+    return asker(plane, namespace, processes)
+
+
+def holders(history: History) -> list[tuple[str, int]]:
+    """Each holder that the Lease has shown, with the transitions, once for each time in a row."""
+    shown = [(seen["spec"].get("holderIdentity") or "", seen["spec"]["leaseTransitions"]) for _, seen in history.states]
+    return [each for i, each in enumerate(shown) if i == 0 or shown[i - 1] != each]
+
+
+def test_the_lock_goes_to_who_is_named_and_to_nobody_else(fleet: Fleet, ask: Ask) -> None:
+    """Though others wait, too; what the old leader started was dead before, and the lock was never free."""
+    first = fleet.start("a", does=SLOW)
+    fleet.witness.wait_descendant()
+    for other in ("b", "c", "d"):
+        fleet.waiting(other, behind="a")
+    history = History(fleet)
+    asked = ask("transfer", "--to=c")
+    assert asked.wait() == 0, asked.err
+    assert asked.out.startswith(f"{NAME} c leads, ")
+    assert asked.err.splitlines()[0] == "kleader: asked a to hand the lock to c"
+    term = fleet.witness.wait_start(2)
+    assert term.identity == "c"
+    assert first.wait() == LOST
+    first.wait_err("released the lock: c is to lead$")
+    fleet.wait_renewals()
+    assert holders(history) == [("a", 0), ("c", 1)]
+    given = next(seen for _, seen in history.states if GIVEN in seen["metadata"]["annotations"])
+    assert INCARNATION not in given["metadata"]["annotations"]
+    assert given["spec"]["acquireTime"] == given["spec"]["renewTime"]
+    assert fleet.lease()["metadata"]["annotations"].keys() == {INCARNATION}
+    assert ask("transfer", "--to=c").wait() == NOT_DONE, "it leads already"
+    fleet.witness.check(terms=2)
+
+
+@pytest.mark.parametrize("lock", [lock for lock in OBJECTS if lock != "lease"])
+def test_every_record_can_be_handed_over(  # noqa: PLR0917
+    plane: Plane, namespace: str, processes: Processes, witness: Witness, ask: Ask, lock: str
+) -> None:
+    place = Place(plane, namespace, lock)
+    fleet = Fleet(plane, namespace, processes, witness)
+    fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    witness.wait_descendant()
+    for other in ("b", "c"):
+        fleet.waiting(other, *place.options, behind="a", kubeconfig=place.kubeconfig())
+    asked = ask("transfer", f"--lock={lock}", "--to=c")
+    assert asked.wait() == 0, asked.err
+    assert witness.wait_start(2).identity == "c"
+    witness.check(terms=2)
+
+
+@pytest.mark.parametrize("lock", ["leases", "configmaps", "endpoints"])
+def test_a_client_go_candidate_takes_what_it_is_given(  # noqa: PLR0917
+    fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]], plane: Plane, lock: str
+) -> None:
+    ours = lock.removesuffix("s") if lock != "endpoints" else lock
+    place = Place(plane, fleet.namespace, ours)
+    fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    fleet.witness.wait_descendant()
+    fleet.waiting("b", *place.options, behind="a", kubeconfig=place.kubeconfig())
+    config = plane.kubeconfig(namespace=fleet.namespace)
+    go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), lock=lock, **GO)
+    processes.start(go).wait_err("new leader: a")
+    asked = ask("transfer", f"--lock={ours}", "--to=go")
+    assert asked.wait() == 0, asked.err
+    assert fleet.witness.wait_start(2).identity == "go"
+    entry = place.entry()
+    assert entry
+    assert (entry.holder, entry.transitions) == ("go", 1)
+    fleet.witness.check(terms=2)
+
+
+def test_who_is_not_there_does_not_take_it_and_then_anybody_may(fleet: Fleet, ask: Ask) -> None:
+    fleet.start("a", does=SLOW)
+    fleet.witness.wait_descendant()
+    fleet.waiting("b", behind="a")
+    asked = ask("transfer", "--to=nobody")
+    assert asked.wait() == NOT_DONE
+    assert asked.err.endswith("kleader: error: nobody has not taken the lock: b leads instead\n")
+    term = fleet.witness.wait_start(2)
+    ((_, _, gap),) = fleet.witness.handovers()
+    assert term.identity == "b"
+    assert gap / 1e9 >= DURATION - 0.5
+    fleet.witness.check(terms=2)
+
+
+def test_a_target_that_is_killed_as_it_takes_the_lock_is_told_by_status_1(
+    own_plane: ControlPlane, fleet: Fleet, ask: Ask
+) -> None:
+    fleet.start("a")
+    fleet.witness.wait_start()
+    with HttpProxy(own_plane) as proxy:
+        target = fleet.waiting("c", behind="a", server=proxy.url)
+        taking = proxy.on(faults.silence(), method="PUT", path="/leases/x")
+        fleet.waiting("b", behind="a")
+        asked = ask("transfer", "--to=c")
+        taking.wait()
+        kill_whole(target)
+        assert asked.wait() == NOT_DONE
+        assert "b leads instead" in asked.err
+    assert fleet.witness.wait_start(2).identity == "b"
+    fleet.witness.check(terms=2)
+
+
+@pytest.mark.parametrize("when", ["stopping", "given"])
+def test_an_elector_that_dies_in_the_middle_does_not_forget_whom(
+    own_plane: ControlPlane, fleet: Fleet, ask: Ask, when: str
+) -> None:
+    """While the command winds down; or as it names the next leader, without an answer."""
+    with HttpProxy(own_plane) as proxy:
+        leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), server=proxy.url)
+        term = fleet.witness.wait_start()
+        for other in ("b", "c"):
+            fleet.waiting(other, behind="a")
+        asked = ask("transfer", "--to=c")
+        leader.wait_err("stopping the command")
+        first = elector(leader)
+        if when == "stopping":
+            os.kill(first, signal.SIGKILL)
+            leader.wait_err("the elector died: replaced")
+            os.kill(term.main.pid, signal.SIGKILL)
+        else:
+            lost = proxy.on(
+                faults.lose(),
+                method="PUT",
+                path="/leases/x",
+                where=lambda put: put.json()["spec"]["holderIdentity"] == "c",
+            )
+            os.kill(term.main.pid, signal.SIGKILL)
+            lost.wait()
+            os.kill(first, signal.SIGKILL)
+        assert asked.wait() == 0, asked.err
+        assert leader.wait() == LOST
+    assert fleet.witness.wait_start(2).identity == "c"
+    fleet.witness.check(terms=2)
+
+
+def test_on_loss_wait_the_old_leader_does_not_snatch_it_back(fleet: Fleet, ask: Ask) -> None:
+    leader = fleet.start("a", "--on-loss=wait", does=SLOW)
+    fleet.witness.wait_descendant()
+    target = fleet.waiting("b", behind="a")
+    assert ask("transfer", "--to=b").wait() == 0
+    fleet.witness.wait_start(2)
+    leader.wait_err("the leader is b$")
+    fleet.wait_led_beyond(DURATION)
+    assert ask("transfer", "--to=a").wait() == 0, "it contends again, and can be named"
+    assert fleet.witness.wait_start(3).identity == "a"
+    assert target.wait() == LOST
+    fleet.witness.check(terms=3)
+
+
+def test_of_two_processes_with_the_name_one_leads(fleet: Fleet, ask: Ask) -> None:
+    fleet.start("a", does=SLOW)
+    fleet.witness.wait_descendant()
+    twins = [fleet.waiting("twin", behind="a") for _ in range(2)]
+    assert ask("transfer", "--to=twin").wait() == 0
+    fleet.witness.wait_start(2)
+    fleet.wait_led_beyond(DURATION)
+    assert all(twin.running for twin in twins)
+    fleet.witness.check(terms=2)
+
+
+def test_a_client_go_leader_is_not_taken_for_one_of_the_same_name_that_was_given_the_lock(
+    fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]]
+) -> None:
+    """Its writes keep every annotation: those of the transfer by which it came to lead, too."""
+    fleet.start("a", does=SLOW)
+    fleet.witness.wait_descendant()
+    config = fleet.plane.kubeconfig(namespace=fleet.namespace)
+    go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), **GO)
+    processes.start(go).wait_err("new leader: a")
+    assert ask("transfer", "--to=go").wait() == 0
+    fleet.witness.wait_start(2)
+    assert GIVEN in fleet.lease()["metadata"]["annotations"]
+    twin = fleet.start("go", f"--wait={DURATION + 2:g}s")
+    assert twin.wait() == NOT_ACQUIRED, twin.err
+    assert "held by go" in twin.err
+    fleet.witness.check(terms=2)
+
+
+def test_what_cannot_be_handed_over_is_refused_with_a_sentence(own_plane: ControlPlane, fleet: Fleet, ask: Ask) -> None:
+    for to in ("", " ", "leaderelection.k8s.io/unknown"):
+        assert ask("transfer", f"--to={to}").wait() == USAGE
+    assert ask("transfer").wait() == USAGE
+    place = Place(own_plane, fleet.namespace, COORDINATED)
+    fleet.start("a", *place.options, kubeconfig=place.kubeconfig())
+    fleet.witness.wait_start()
+    refused = ask("transfer", "--to=b")
+    assert refused.wait() == NOT_DONE
+    assert "the control plane names the leader of the lock x: only resign can ask for another" in refused.err
+    assert REQUEST not in fleet.lease()["metadata"]["annotations"]
+
+
+def test_a_request_by_hand_that_cannot_be_met_is_ignored(own_plane: ControlPlane, fleet: Fleet) -> None:
+    place = Place(own_plane, fleet.namespace, COORDINATED)
+    leader = fleet.start("a", *place.options, kubeconfig=place.kubeconfig())
+    fleet.witness.wait_start()
+    incarnation = fleet.lease()["metadata"]["annotations"][INCARNATION]
+    request: dict[str, Any] = {"action": "transfer", "holder": "a", "incarnation": incarnation, "to": "b"}
+    fleet.plane.api.merge(fleet.path, {"metadata": {"annotations": {REQUEST: json.dumps(request)}}})
+    leader.wait_err("cannot be met, as the control plane names the next leader: ignored")
+    fleet.wait_renewals()
+    assert REQUEST not in fleet.lease()["metadata"]["annotations"]
+    assert leader.running
