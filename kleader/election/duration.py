@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_WHOLE = re.compile(f"(?:{_PART.pattern})+", re.ASCII)  # in linear time: what is left out of it is not looked for
 _LONGEST = 2**63 / 1e9  # Go counts nanoseconds in an int64
 
 
@@ -17,7 +18,7 @@ def parse(text: str) -> float:
         msg = f"{text!r} is negative"
         raise ValueError(msg)
     rest = text.removeprefix("+")
-    if not rest or _PART.sub("", rest):
+    if not _WHOLE.fullmatch(rest):
         msg = f"{text!r} is not a duration: write it as 15s, 500ms or 1m30s"
         raise ValueError(msg)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(rest))

@@ -134,20 +134,20 @@ class Guard:
 
     def _give_up(self) -> None:
         record = file.read(self._fd) or {}
-        acquired = record.get("acquireTime")
+        acquired = file.number(record, "acquireTime")
         since = ""
-        if isinstance(acquired, int):
+        if acquired is not None:
             since = f" since {text(max(0, round(time.time() - acquired / 1e6)))}"
-        who = record.get("holderIdentity") or "another process"
-        reason = f"held by {who}{since}; the lock is free when it has ended"
+        who = file.holder(self._fd) or "another process"
+        reason = f"held by {who[:256]}{since}; the lock is free when it has ended"
         self._channel.send(m.Failed(self._term, reason, NOT_ACQUIRED))
 
     def _begin(self, assign: m.Assign) -> bool:
         """The token is on disk before anything is started on it."""
         wall = time.time_ns() // 1000
         token = file.next_token(self._fd, wall)
-        transitions = (file.read(self._fd) or {}).get("transitions")
-        count = transitions + 1 if isinstance(transitions, int) else 0
+        transitions = file.number(file.read(self._fd) or {}, "transitions")
+        count = 0 if transitions is None else transitions + 1
         record = {
             "holderIdentity": self._plan.identity,
             "incarnation": assign.incarnation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 from kleader.link.messages import Message, decode, encode
@@ -26,14 +27,14 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Message) -> bool:
-        """Hand the message to the kernel; False if the peer is gone, or so far behind that its queue is full."""
+        """Hand the message to the kernel; False if the peer is gone, its queue full, or the message too long for it."""
         data = encode(message)
         try:
             return self._socket.send(data) == len(data)
         except BlockingIOError:
             return False
-        except OSError:
-            self.open = False
+        except OSError as error:
+            self.open = self.open and error.errno == errno.EMSGSIZE
             return False
 
     def receive(self) -> list[Message]:

@@ -28,6 +28,8 @@ _BACKLOG = 16
 _LONGEST_NAME = 24  # characters of a lock's name: an address has 107 bytes
 _MOST = 1 << 16  # bytes of an answer
 _LISTENING = 0x10000  # __SO_ACCEPTCON, in /proc/net/unix
+# A line of it: others' names may hold anything, line ends too.
+_SHOWN = re.compile(rf"\S+: \S+ \S+ ([0-9A-F]{{8}}) \S+ \S+ +\d+ @({re.escape(_ABSTRACT[1:])}\S+)")
 
 
 # --- who is asked
@@ -178,7 +180,7 @@ class _Asked:
             leads = told["leads"] is True and time_left > _clock() - asked_at
             which = " ".join(filter(None, (lock or "without election", "/".join(filter(None, (namespace, name))))))
             return Answer(which, name, namespace, str(told["role"]), leads)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def close(self) -> None:
@@ -194,13 +196,13 @@ def _addresses(wanted: str | None) -> Iterator[tuple[str, str]]:
         return
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
-            entries = [line.split() for line in file if f"@{_ABSTRACT[1:]}" in line]
+            entries = [entry for line in file if (entry := _SHOWN.fullmatch(line.rstrip("\n")))]
     except OSError:
         return
     for entry in entries:
-        path = entry[-1].replace("@", "\0", 1)
+        path = f"\0{entry[2]}"
         about, _, unique = path.removeprefix(_ABSTRACT).rpartition("/")
-        if path.startswith(_ABSTRACT) and unique and int(entry[3], 16) & _LISTENING and wanted in {None, about}:
+        if unique and int(entry[1], 16) & _LISTENING and wanted in {None, about}:
             yield about, path
 
 

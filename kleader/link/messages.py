@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FAR = 2**63  # no number is as great; nor is infinity, which is null
 MARKER = "KLEADER_TERM_"  # begins a variable of the command's environment; the incarnation ends it
 
 # --- to the elector (or the file lock's guard)
@@ -199,14 +204,20 @@ Message = (
     | Status
 )
 _TYPES: dict[str, type[Message]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
-_CHECKS = {
-    "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _FAR
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "int": _whole,
     "bool": lambda value: isinstance(value, bool),
     "str": lambda value: isinstance(value, str),
-    "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value),
+    "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _FAR,
     "list[list[int]]": lambda value: (
         isinstance(value, list)
-        and all(isinstance(row, list) and len(row) == 2 and all(isinstance(n, int) for n in row) for row in value)  # noqa: PLR2004
+        and all(isinstance(row, list) and len(row) == 2 and all(map(_whole, row)) for row in value)  # noqa: PLR2004
     ),
 }
 _FIELDS = {

@@ -26,6 +26,8 @@ _MOST = 1 << 16  # bytes of a record
 MAGIC = "kleader"
 _HEAD = b'{"kleader": 1'  # begins each record: one that was torn by a crash is still ours
 _LONGEST_TOKEN = 100
+_LONGEST_HOLDER = 4096  # characters
+_GREATEST = 2**62  # of what is no token
 
 
 class LockFileError(OSError):
@@ -118,7 +120,7 @@ def read(fd: int) -> dict[str, object] | None:
     """The record of the last leader, which decides nothing; None if there is none that can be read."""
     try:
         found = json.loads(os.pread(fd, _MOST, 0).strip(b"\0 \n"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and MAGIC in found else None
 
@@ -126,7 +128,13 @@ def read(fd: int) -> dict[str, object] | None:
 def holder(fd: int) -> str:
     """The last leader's identity, as the record has it; "" if there is none."""
     found = (read(fd) or {}).get("holderIdentity")
-    return found if isinstance(found, str) else ""
+    return found[:_LONGEST_HOLDER] if isinstance(found, str) else ""
+
+
+def number(record: dict[str, object], name: str) -> int | None:
+    """What can be counted on in it; None where that is nothing."""
+    found = record.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < _GREATEST else None
 
 
 def write(fd: int, record: dict[str, object]) -> None:

@@ -76,7 +76,7 @@ def _look(path: str, held: frozenset[str]) -> Seen | None:
         return None
     try:
         found = os.fstat(fd)
-        record = file.read(fd) or {}
+        record, holder = file.read(fd) or {}, file.holder(fd)
     finally:
         os.close(fd)
     address = file.socket_name(path)
@@ -84,16 +84,15 @@ def _look(path: str, held: frozenset[str]) -> Seen | None:
     device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     if not held & {device, shown} - {""}:
         return Seen("file", namespace, name, lasting=True, path=path)
-    holder, acquired, count = (record.get(key) for key in ("holderIdentity", "acquireTime", "transitions"))
     incarnation = record.get("incarnation")
     return Seen(
         "file",
         namespace,
         name,
         Record(
-            holder if isinstance(holder, str) and holder else "a process that has not said its name",
-            acquired=acquired if isinstance(acquired, int) else None,
-            transitions=count if isinstance(count, int) else 0,
+            holder or "a process that has not said its name",
+            acquired=file.number(record, "acquireTime"),
+            transitions=file.number(record, "transitions") or 0,
         ),
         incarnation if isinstance(incarnation, str) else "",
         lasting=True,
@@ -112,5 +111,6 @@ def _locked() -> frozenset[str]:
         fields = [line.split() for line in lines]
     files = {each[5] for each in fields if len(each) > 5 and each[1] == "FLOCK"}  # noqa: PLR2004 - who waits has "->"
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as lines:
-        sockets = {line.split(maxsplit=7)[7].rstrip("\n") for line in lines if "@kleader/" in line}
+        named = [line.rstrip("\n").split(maxsplit=7) for line in lines if "@kleader/" in line]
+    sockets = {each[7] for each in named if len(each) > 7}  # noqa: PLR2004 - others' names may hold line ends
     return frozenset(files | sockets)
