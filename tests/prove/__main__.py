@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from tests.prove.fleet import STYLES
 from tests.prove.kinds import GROUPS
 from tests.prove.table import LEGEND, Table
 from tests.support.controlplane import NEEDED, ControlPlane, binaries
+from tests.support.daemon import DaemonError
+from tests.support.gobuild import GoError
 from tests.support.processes import adopt_orphans, sweep
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def main() -> int:
     parser.add_argument("--fault", help="faults whose names contain this alone")
     parser.add_argument("--kleader", type=Path, metavar="DIR", default=HERE, help="the directory of the package to try")
     parser.add_argument("--first", action="store_true", help="end with the first overlap")
+    parser.add_argument("--trials", type=int, metavar="N", default=0, help="end after so many, as --minutes allows")
     parser.add_argument("--no-simulation", action="store_true", help="chaos alone")
     args = parser.parse_args()
     if args.seed is None:
@@ -67,6 +71,10 @@ def reaped(work: Callable[[], int]) -> int:
             status = work()
         except KeyboardInterrupt:
             status = 130
+        except (DaemonError, GoError) as error:
+            print(f"error: {error}")
+        except Exception:  # noqa: BLE001 - nobody else would tell: this process ends here
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -102,6 +110,7 @@ def prove(args: argparse.Namespace) -> int:
         styles,
         own_mounts(),
         args.first,
+        args.trials,
         table,
         say,
     )

@@ -48,8 +48,14 @@ class Chaos:
     styles: tuple[Style, ...]
     small_disk: bool
     first: bool  # it ends with the first overlap
+    trials: int  # or after so many; 0: time alone ends it
     table: Table
     tell: Callable[[str], None]
+
+    @property
+    def enough(self) -> bool:
+        found, tried = self.table.overlaps, self.table.trials
+        return bool((self.first and found) or (self.trials and tried >= self.trials))
 
 
 class Group:
@@ -75,7 +81,7 @@ class Group:
             list(self._pool.map(Fleet.open, self.fleets))
             list(self._pool.map(lambda fleet: self._whole(fleet, "the start"), self.fleets))
             number = 0
-            while time.monotonic() < until and not (self._chaos.first and self._chaos.table.overlaps):
+            while time.monotonic() < until and not self._chaos.enough:
                 number += 1
                 if self._chaos.shared and number % SHARED_EVERY == 0 and self._plane:
                     self._shared_round(self._plane)
@@ -183,8 +189,14 @@ class Group:
         return fleet.settle(PATIENCE) and False
 
     def _overlaps(self, fleet: Fleet, name: str) -> None:
-        wrong = [str(overlap) for overlap in fleet.witness.overlaps()]
-        wrong += [f"token {b.token} came after {a.token}" for a, b in fleet.witness.wrong_tokens(restarts=True)]
+        wrong = {_pair(each.earlier, each.later): str(each) for each in fleet.witness.overlaps()}
+        for earlier, later in fleet.witness.wrong_tokens(restarts=True):
+            key = ("token", *_pair(earlier, later))
+            wrong[key] = f"token {later.token} came after {earlier.token}"
         if new := self._chaos.table.news(fleet.name, name, wrong):
             told = "\n".join(new)
             self._chaos.tell(f"OVERLAP: seed {self._chaos.seed}, {fleet.name}, {name}:\n{told}\n{story(fleet)}")
+
+
+def _pair(earlier: Term | None, later: Term) -> tuple[str, ...]:
+    return (earlier.main.key if earlier else "", later.main.key)

@@ -111,7 +111,6 @@ class Fleet:
 
     def _grant(self) -> None:
         users = [user for pair in self.users.values() for user in pair]
-        self.plane.grant(users[0], self.namespace, RULES)
         group = "rbac.authorization.k8s.io"
         meta = {"namespace": self.namespace, "name": "all"}
         self.plane.api.create({"apiVersion": f"{group}/v1", "kind": "Role", "metadata": meta, "rules": RULES})
@@ -187,12 +186,12 @@ class Fleet:
 
     def leader(self) -> tuple[Candidate, Term]:
         """The candidate whose command runs, and its term; Missed where there is none just now."""
-        terms = self.witness.terms()
-        if not terms or terms[-1].main.ended or clock() - terms[-1].main.last > BEATING * 1e9:
+        term = self.witness.newest()
+        if term is None or term.main.ended or clock() - term.main.last > BEATING * 1e9:
             raise Missed("nobody leads")
         for candidate in self.slots.values():
-            if candidate.identity == terms[-1].identity and candidate.running:
-                return candidate, terms[-1]
+            if candidate.identity == term.identity and candidate.running:
+                return candidate, term
         raise Missed("the leader is none of us")
 
     def others(self, leader: Candidate) -> list[Candidate]:
@@ -213,12 +212,16 @@ class Fleet:
     def settle(self, timeout: float, over: Term | None = None) -> bool:
         """Start again who has ended, until the fleet is whole and that term is over; False where it is not in time."""
         until = time.monotonic() + timeout
-        while not self.whole or (over and self.witness.terms()[-1].main.key == over.main.key):
+        while not self.whole or (over and self._still(over)):
             self.look_after()
             if time.monotonic() > until:
                 return False
             time.sleep(0.05)
         return True
+
+    def _still(self, term: Term) -> bool:
+        newest = self.witness.newest()
+        return newest is not None and newest.main.key == term.main.key
 
     def look_after(self) -> None:
         """Start again who has ended; its Pod, in which nothing runs any more, goes."""
@@ -236,6 +239,8 @@ class Fleet:
                 self._start(slot)
 
     def _remove_pod(self, name: str) -> None:
+        if name not in self._pods:
+            return
         self.plane.api.request("DELETE", f"{path_of(self._pods[name])}?gracePeriodSeconds=0")
         if self.plane.api.find(path_of(self._pods[name])) is None:
             del self._pods[name]

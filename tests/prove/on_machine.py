@@ -133,7 +133,7 @@ class NoDescriptors(Fault):
     """RLIMIT_NOFILE: no further descriptor for the elector or guard, or for the supervisor."""
 
     def __init__(self, who: str, victim: Callable[[Trial], list[psutil.Process]], *, then_kill: bool = False) -> None:
-        also = ", whose elector is killed" if then_kill else ""
+        also = ", elector killed" if then_kill else ""
         self.name, self._victim, self._then_kill = f"{who} without descriptors{also}", victim, then_kill
 
     def inject(self, trial: Trial) -> None:
@@ -170,7 +170,7 @@ def _gone(*, quiet: bool = False) -> Iterator[None]:
 class Crowd(Fault):
     """A /proc that takes its time: many processes on the machine, and a leader that is asked to stop, or killed."""
 
-    name = f"{CROWD} processes more (slow /proc), leader's supervisor struck"
+    name = f"slow /proc ({CROWD} processes more), supervisor struck"
     ends = True
 
     def inject(self, trial: Trial) -> None:

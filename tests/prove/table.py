@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass
@@ -28,7 +32,7 @@ class Table:
         self._lock = threading.Lock()
         self._rows = {name: Row() for name in names if name not in missing}
         self._missing = missing
-        self._seen: dict[str, set[str]] = {}
+        self._seen: dict[str, set[tuple[str, ...]]] = {}
         self.missed_trials: Counter[str] = Counter()
 
     def trial(self, name: str, gaps: list[float], bound: float, *, late: bool, counts: bool) -> None:
@@ -57,14 +61,14 @@ class Table:
         with self._lock:
             self.missed_trials[f"{name}: nobody led again"] += 1
 
-    def news(self, fleet: str, name: str, wrong: list[str]) -> list[str]:
-        """Which of these were not known of this fleet; they are counted for this class."""
+    def news(self, fleet: str, name: str, wrong: Mapping[tuple[str, ...], str]) -> list[str]:
+        """Which of these, by their terms, were not known of this fleet; they are counted for this class."""
         with self._lock:
             seen = self._seen.setdefault(fleet, set())
-            new = [each for each in wrong if each not in seen]
-            seen.update(new)
+            new = [text for terms, text in wrong.items() if terms not in seen]
+            seen.update(wrong)
             if name in self._rows:
-                self._rows[name].overlaps += bool(new)
+                self._rows[name].overlaps += len(new)
             return new
 
     # --- at the end

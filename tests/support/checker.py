@@ -123,15 +123,25 @@ class Witness:
                 terms[life.parent].descendants.append(replace(life))
         return sorted(terms.values(), key=lambda term: term.born)
 
+    def newest(self) -> Term | None:
+        """Return the last of the terms so far, as it is now; cheaper than all of them."""
+        self._update()
+        mains = (life for life in self._lives.values() if life.parent is None)
+        if (main := max(mains, key=lambda life: life.born, default=None)) is None:
+            return None
+        return Term(replace(main), [replace(life) for life in self._lives.values() if life.parent == main.key])
+
     def overlaps(self) -> list[Overlap]:
         """Return every pair of terms that certainly lived at the same time."""
         terms = self.terms()
+        lasts = [term.last for term in terms]
         found: list[Overlap] = []
         for number, later in enumerate(terms):
+            born = later.born
             seen = [
-                Overlap(earlier, later, min(earlier.last, later.last) - later.born)
-                for earlier in terms[:number]
-                if earlier.last > later.born
+                Overlap(terms[earlier], later, min(last, lasts[number]) - born)
+                for earlier, last in enumerate(lasts[:number])
+                if last > born
             ]
             if later.main.clash is not None and not seen:
                 seen = [Overlap(terms[number - 1] if number else None, later, None)]
