@@ -1,0 +1,58 @@
+"""The table that `make prove` prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.prove import on_machine, on_network, on_plane, on_processes
+from tests.prove.table import Table
+
+NAMES = [fault.name for fault in (*on_processes.FAULTS, *on_network.FAULTS, *on_machine.FAULTS)]
+NAMES += [fault.name for fault in on_plane.FAULTS]
+
+
+@pytest.fixture
+def table() -> Table:
+    return Table(["kill", "stop", "step"], {"step": "no clock"})
+
+
+def row(table: Table, name: str) -> list[str]:
+    return next(line for line in table.text().splitlines() if line.startswith(name)).split()
+
+
+def test_a_row_tells_the_trials_with_their_bound_the_smallest_gap_and_the_longest_pause(table: Table) -> None:
+    table.trial("kill", [0.5, 3.25], 9, late=False, counts=True)
+    table.trial("kill", [0.02], 8, late=True, counts=True)
+    table.trial("kill", [], 8, late=False, counts=False)
+    assert row(table, "kill") == ["kill", "2", "3", "0", "1.5e+00", "20", "ms", "3.2", "s", "of", "9.0", "s", "1"]
+    assert table.problems(0) == []
+
+
+def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(table: Table) -> None:
+    table.trial("kill", [], 8, late=False, counts=True)
+    assert table.news("fleet", "kill", {("a", "b"): "for 1 ms"}) == ["for 1 ms"]
+    assert table.news("fleet", "stop", {("a", "b"): "for 9 ms"}) == []
+    assert table.news("other", "kill", {("a", "b"): "for 2 ms"}) == ["for 2 ms"]
+    assert row(table, "kill")[1:5] == ["1", "1", "2", "-"]
+    assert table.problems(0) == ["2 overlaps"]
+
+
+def test_what_failed_was_tried_too_seldom_or_not_at_all_is_no_proof(table: Table) -> None:
+    assert table.problems(0) == ["nothing was tried"]
+    table.trial("kill", [], 8, late=False, counts=True)
+    table.failed("kill", "it would not die")
+    assert table.problems(2) == [
+        "kill: 1 trials, fewer than 2",
+        "kill: failed 1 times: it would not die",
+        "stop: 0 trials, fewer than 2",
+    ]
+
+
+def test_what_this_machine_cannot_do_is_said_and_has_no_row(table: Table) -> None:
+    assert "not tried on this machine: step: no clock" in table.text()
+    assert not any(line.startswith("step") for line in table.text().splitlines())
+
+
+def test_the_classes_of_faults_have_names_of_their_own_that_fit_the_table() -> None:
+    assert len(set(NAMES)) == len(NAMES) >= 30
+    assert max(map(len, NAMES)) <= 52
