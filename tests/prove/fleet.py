@@ -63,7 +63,7 @@ class Fleet:
 
     def __init__(self, name: str, kind: Kind, plane: ControlPlane | None, setting: Setting) -> None:
         self.name, self.kind, self._plane = name, kind, plane
-        self.directory, self.rng, self._setting = setting.directory, setting.rng, setting
+        self.directory, self.rng, self.kleader, self._setting = setting.directory, setting.rng, setting.kleader, setting
         self.witness = Witness(self.directory / "witness.log")
         self.processes = Processes(self.directory)
         self.slots: dict[str, Candidate] = {}
@@ -142,8 +142,8 @@ class Fleet:
         wall = self.directory / f"wall-{slot}" if style.stepped else None
         if wall:
             wall.write_bytes(bytes(8))
-            env |= {"PROVE_WALL": str(wall), "PROVE_ROOT": str(self._setting.kleader)}
-        process = self.processes.start(argv, name=identity, env=env, cwd=self._setting.kleader)
+            env |= {"PROVE_WALL": str(wall), "PROVE_ROOT": str(self.kleader)}
+        process = self.processes.start(argv, name=identity, env=env, cwd=self.kleader)
         self._last.append(process)
         self.slots[slot] = Candidate(identity, style, process, access, wall)
 
