@@ -6,6 +6,7 @@ The elector alone gets the packages' path, from the plan.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
@@ -14,6 +15,7 @@ if _HERE not in sys.path:
     sys.path.insert(0, _HERE)
 
 from kleader.link import plan as plans  # noqa: E402 - found by the line above
+from kleader.link import start  # noqa: E402
 from kleader.link.channel import Channel  # noqa: E402
 from kleader.log import Log  # noqa: E402
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from kleader.link.plan import Plan
 
 FAILED = 125
-_PLAN, _LINK, _CLAIM = 3, 4, 5  # the elector's descriptors
+_PLAN, _LINK, _MORE = 3, 4, 5  # descriptors of the processes that the supervisor starts
 
 
 def interpreter() -> list[str]:
@@ -79,7 +81,14 @@ def supervise(fd: int) -> int:
             command = [*interpreter(), "elect", str(_PLAN), str(_LINK), str(me.pid), str(me.start), _shown(plan)]
             electors = Electors(fd, command, alone=plan.lock == plans.FOR_LIFE)
             elector = Elector(electors, max(plan.renew_deadline / 2, 3.0))
-        return loop.Supervisor(plan, log, queue, elector).run()
+        reporter = None
+        if plan.http or plan.state_file:
+            served = (plan.http_fd,) if plan.http else ()
+            for each in served:
+                os.set_inheritable(each, False)
+            words = [*interpreter(), "report", str(_PLAN), str(_LINK), _shown(plan)]
+            reporter = functools.partial(start.process, words, fd, served)
+        return loop.Supervisor(plan, log, queue, elector, reporter).run()
     except OSError as error:
         log.error(error.strerror or str(error))  # noqa: TRY400 - not of logging
         return FAILED
@@ -102,9 +111,26 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
         log.error(f"the elector cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
         os._exit(FAILED)
     channel = Channel(socket.socket(fileno=link_fd))
-    claim = socket.socket(fileno=_CLAIM) if plan.lock == plans.FOR_LIFE else None
+    claim = socket.socket(fileno=_MORE) if plan.lock == plans.FOR_LIFE else None
     helper = [*interpreter(), "kubeconfig"]
     api.main(plan, channel, log, supervisor, lambda options: [*helper, options, *plan.path], claim)
+
+
+def report(plan_fd: int, link_fd: int) -> None:
+    """The reporter's whole life."""
+    import socket
+
+    plan = plans.load(plan_fd)
+    os.close(plan_fd)
+    log = log_of(plan)
+    sys.path[:] = [_HERE, *plan.path]
+    try:
+        from kleader.reporter import loop
+    except ImportError as error:
+        log.error(f"the reporter cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
+        os._exit(FAILED)
+    served = socket.socket(fileno=_MORE) if plan.http else None
+    loop.main(plan, Channel(socket.socket(fileno=link_fd)), log, served)
 
 
 def kubeconfig(options: str, path: list[str]) -> None:
@@ -136,6 +162,9 @@ def main() -> None:
     elif role == "elect":
         plan_fd, link_fd, pid, start = map(int, rest[:4])
         elect(plan_fd, link_fd, (pid, start))
+        os._exit(0)
+    elif role == "report":
+        report(int(rest[0]), int(rest[1]))
         os._exit(0)
     else:
         kubeconfig(rest[0], rest[1:])

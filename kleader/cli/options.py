@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.types import CommandLine, Duration, Label, LockType, Signal, Switch, Verbosity, Version, header
+from kleader.cli.types import (
+    Address,
+    CommandLine,
+    Duration,
+    Label,
+    LockType,
+    Signal,
+    Switch,
+    Verbosity,
+    Version,
+    header,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -61,6 +72,7 @@ timing = functools.partial(option, section="Timings")
 election = functools.partial(option, section="Election")
 of_command = functools.partial(option, section="Command")
 beside = functools.partial(option, section="Beside the command")
+watched = functools.partial(option, section="Being watched")
 messages = functools.partial(option, section="Messages")
 workload = functools.partial(option, section="Workload")
 printing = functools.partial(option, section="Output")
@@ -331,6 +343,21 @@ BESIDE = (
     ),
 )
 
+WATCHED = (
+    watched(
+        "--http",
+        type=Address(),
+        metavar="ADDR:PORT",
+        help="Answer /healthz, /readyz, /leader and /metrics there; :PORT for all addresses.",
+    ),
+    watched(
+        "--state-file",
+        default="",
+        metavar="PATH",
+        help="Keep role, token and deadlines there as JSON, replaced at each renewal and change.",
+    ),
+)
+
 MESSAGES = (
     messages("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr."),
     messages(
@@ -346,7 +373,7 @@ MESSAGES = (
     messages("-q", "--quiet", "quiet", is_flag=True, help="Say only what went wrong."),
 )
 
-RUN = (LOCK, API, TIMING, ELECTION, COMMAND, BESIDE, MESSAGES)
+RUN = (LOCK, API, TIMING, ELECTION, COMMAND, BESIDE, WATCHED, MESSAGES)
 
 
 def add(*groups: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kleader import boot, platform
-from kleader.cli import naming, options, types
+from kleader.cli import naming, options, types, watched
 from kleader.cli.command import CommandRunner
 from kleader.cli.say import FAILED, NOT_EXECUTABLE, NOT_FOUND, fail
 from kleader.election import timing
@@ -57,7 +57,13 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
             _check_command(each[0])
     if plan.lock == "file":
         _check_file(plan)
+    if plan.state_file:
+        watched.check_file(plan.state_file)
     log = boot.log_of(plan)
+    if given["http"]:
+        fd, where = watched.listen(given["http"])
+        plan = plan._replace(http_fd=fd)
+        log.info(f"answering HTTP at {where}")  # noqa: G004 - not of logging
     for remark in remarks:
         log.warning(remark)
     if plan.lock == FOR_LIFE:
@@ -136,6 +142,9 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
         stop_group=given["stop_signal_to"] == "group",
         stop_timeout=given["stop_timeout"],
         **_beside(given, kind, remarks),
+        http=watched.written(*given["http"]) if given["http"] else "",
+        http_fd=-1,
+        state_file=os.path.abspath(given["state_file"]) if given["state_file"] else "",
         log_format=given["log_format"],
         verbosity=0 if given["quiet"] else 1 + (given["v"] or 0),
     )

@@ -16,7 +16,7 @@ from kleader.cli.scripts import BASH, FISH, ZSH
 _ASKED = {each.removesuffix("s"): each for each in ("contexts", "clusters", "users", "namespaces")}
 _ASKED |= {"name": "leases", "argument": "leases"}
 _WORDS = {"for": ("leader", "free", "change"), "what": ("bash", "zsh", "fish")}
-_FILES = {"kubeconfig"}
+_FILES = {"kubeconfig", "state_file"}
 
 
 class Value(NamedTuple):

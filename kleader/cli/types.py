@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +28,7 @@ _VERSION = re.compile(
 )
 _CANDIDATE = re.compile(r"[-._a-zA-Z0-9]+")
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_IDENTITY = 63, 253, 1024
+_LAST_PORT = 65535
 
 
 class Duration(click.ParamType[Any]):
@@ -164,6 +166,29 @@ class Label(click.ParamType[Any]):
                 f"{_short(value)} is not a label: write KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx
             )
         return key, content
+
+
+class Address(click.ParamType[Any]):
+    """``ADDR:PORT``, where to listen; without ADDR everywhere. No name: what it stands for is not ours to find out."""
+
+    name = "addr:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """(address, port); the address is "" for all, an IPv6 one without brackets."""
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = value.rpartition(":")
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        family = socket.AF_INET6 if bare != host else socket.AF_INET
+        bare = "127.0.0.1" if bare == "localhost" else bare
+        good = bool(colon and re.fullmatch("[0-9]{1,5}", port) and int(port) <= _LAST_PORT)
+        try:
+            good = good and (not host or bool(socket.inet_pton(family, bare)))
+        except (OSError, ValueError):
+            good = False
+        if not good:
+            self.fail(f"{_short(value)} is no address: write 127.0.0.1:8080, [::1]:8080, or :8080 for all", param, ctx)
+        return bare, int(port)
 
 
 class Version(click.ParamType[Any]):

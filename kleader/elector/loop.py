@@ -15,6 +15,7 @@ from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import FIRST_TRY, Timing
+from kleader.elector.measure import measured
 from kleader.elector.orphans import Orphans
 from kleader.elector.predecessor import Predecessor
 from kleader.elector.watchdog import Watchdog
@@ -135,9 +136,10 @@ class Loop:
             self._arm()
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
-        term = self._state.incarnation
-        self._state, actions = step(self._state, event, now)
-        if self._lock and term != self._state.incarnation:
+        before, (self._state, actions) = self._state, step(self._state, event, now)
+        if facts := measured(self._term, before, event, self._state, now.boot):
+            self._say(facts)
+        if self._lock and before.incarnation != self._state.incarnation:
             self._lock.enter()
         self._predecessor.note(self._state, now.boot)
         if self._lock and self._recorder:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 
 from kleader import platform
+from kleader.link import start
 from kleader.link.channel import Channel
 from kleader.locks import file
 
@@ -34,17 +34,7 @@ class Electors:
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
         """Fork and exec one. OSError where there is no room for it."""
-        ours, theirs = platform.link_pair()
-        pid = _fork(ours, theirs)
-        if pid == 0:
-            try:
-                claim = (self._claim.fileno(),) if self._claim else ()
-                _move((self._plan_fd, theirs.fileno(), *claim), first=3)
-                os.execv(self._command[0], self._command)
-            finally:
-                os._exit(125)
-        theirs.close()
-        return pid, Channel(ours)
+        return start.process(self._command, self._plan_fd, (self._claim.fileno(),) if self._claim else ())
 
     def holder(self) -> str:
         """Is told by the elector."""
@@ -77,7 +67,7 @@ class Guards:
         claim = self._claim
         assert claim is not None  # noqa: S101 - opened for the candidacy that led here
         ours, theirs = platform.link_pair()
-        pid = _fork(ours, theirs)
+        pid = start.fork(ours, theirs)
         if pid == 0:
             status = 1
             try:
@@ -118,27 +108,3 @@ def file_default(plan: Plan) -> str:
         return file.default_path(plan.namespace, plan.name)
     except file.LockFileError:
         return ""
-
-
-def _fork(ours: socket.socket, theirs: socket.socket) -> int:
-    """Fork into a session of its own, away from the terminal's signals."""
-    try:
-        pid = os.fork()
-    except OSError:
-        ours.close()
-        theirs.close()
-        raise
-    if pid == 0:
-        os.setsid()
-    return pid
-
-
-def _move(fds: tuple[int, ...], first: int) -> None:
-    """Let exactly these descriptors and stderr be inherited, numbered from ``first``."""
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, first + len(fds)) for fd in fds]  # out of each other's way
-    for i, fd in enumerate(high):
-        os.dup2(fd, first + i, inheritable=True)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    platform.close_all_but({0, 1, 2, *range(first, first + len(fds))})

@@ -144,6 +144,16 @@ class Ping(NamedTuple):
     term: int
 
 
+class Measured(NamedTuple):
+    """What has happened since the last one, for who watches; each is told once, and may be lost."""
+
+    term: int
+    read: bool  # the lock has been read
+    slow: int  # renewals that had to read the lock first, as client-go counts its slow path
+    reconnects: int  # watches that ended, after each of which another begins
+    took: float  # seconds of a renewal, from before its request to after its answer; 0: there was none
+
+
 class Failed(NamedTuple):
     """Cannot go on: a sentence for a person, and the exit status."""
 
@@ -169,7 +179,8 @@ class Status(NamedTuple):
     term: int
     at: float
     role: str
-    leads: bool  # the lock is held, and not given up, and the command runs
+    held: bool  # the lock is, and has not been given up
+    leads: bool  # and the command runs
     lock: str
     namespace: str
     name: str
@@ -183,7 +194,18 @@ class Status(NamedTuple):
     kill_at: float
     pid: int  # of the command; 0 while it does not run
     start: int
+    # since kleader was started
+    read: bool  # the lock has been
+    transitions_seen: int  # changes of the leader, the first one included
+    restarts: int  # of the command
+    electors: int  # that were started in place of one that had died
+    slow: int
+    reconnects: int
+    renewals: list[int]  # by how long they took: up to each of RENEWALS, and longer
+    renewing: float  # seconds that they took all together
 
+
+RENEWALS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # seconds
 
 Message = (
     Assign
@@ -199,6 +221,7 @@ Message = (
     | Observe
     | Remember
     | Ping
+    | Measured
     | Failed
     | Released
     | Status
@@ -215,6 +238,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, bool),
     "str": lambda value: isinstance(value, str),
     "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _FAR,
+    "list[int]": lambda value: isinstance(value, list) and all(map(_whole, value)),
     "list[list[int]]": lambda value: (
         isinstance(value, list)
         and all(isinstance(row, list) and len(row) == 2 and all(map(_whole, row)) for row in value)  # noqa: PLR2004

@@ -54,6 +54,10 @@ class Plan(NamedTuple):
     health: list[str]  # likewise
     health_period: float
     health_failures: int
+    # whom it tells
+    http: str  # ADDR:PORT; "": nobody
+    http_fd: int  # where that is listened at already
+    state_file: str  # "": none
     # logs
     log_format: str
     verbosity: int

@@ -51,6 +51,7 @@ class Command:
         self.main: children.Child | None = None
         self.draining = False  # the main process has ended, what it left has not, and --until-empty waits for that
         self.again = False  # start it again once its tree is swept
+        self.restarts = 0
 
     @property
     def runs(self) -> bool:
@@ -125,6 +126,7 @@ class Command:
 
     def pause(self, now: float) -> float:
         """Seconds until it is started again."""
+        self.restarts += 1
         pause = self._backoff.after(now - self._began)
         self._log.info(f"restarting the command in {text(pause)}")
         return pause

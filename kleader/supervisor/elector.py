@@ -68,6 +68,7 @@ class Elector:
         self._deaths = 0
         self._born = 0.0
         self.pid = 0
+        self.restarts = 0  # after one that failed
         self.start_at = 0.0  # when the next one may be started
         self.heard_at = math.inf
 
@@ -87,6 +88,7 @@ class Elector:
         OSError: no room for another process, or (the file lock) the lock cannot be opened.
         """
         self.pid, self._channel = self.starter.start(leading=assign.leading)
+        self.restarts += self._deaths > 0
         replaces, self._born = self._born > 0, now
         self.heard_at = now
         self.tell(assign._replace(replaces=replaces))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kleader.link.plan import Plan
     from kleader.log import Log
     from kleader.supervisor.elector import Elector
+    from kleader.supervisor.reporter import Starter
 
 NOT_ACQUIRED = 124
 _WHEN = {  # the states in which a message means something, where that is not all
@@ -33,10 +34,12 @@ _WHEN = {  # the states in which a message means something, where that is not al
 class Life(Leading):
     """One plan, from the first candidacy to the exit status; told what happens and when, it waits for nothing."""
 
-    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector) -> None:
+    def __init__(
+        self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector, reporter: Starter | None
+    ) -> None:
         super().__init__(plan, log, signals, elector)
         self._minder = Minder(plan, log, signals, elector, self._command)
-        self._report = Report(plan, log, self._command, self._deadline)
+        self._report = Report(plan, log, self._command, self._deadline, elector, reporter)
         self._rest = Rest(plan, self._hooks.health, elector)
         self._interrupted = False  # by Ctrl-C, before it led
 
@@ -196,6 +199,8 @@ class Life(Leading):
     def reaped(self, pid: int, status: int, now: float) -> None:
         """A child has ended, or was stopped: with waitpid's status."""
         self._sweep.reaped(pid)
+        if self._report.ended(pid, status, now):
+            return
         if pid == self._elector.pid:
             self._minder.ended(status, now)
             self.hear(now)  # its last words

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kleader.link.plan import Plan
     from kleader.log import Log
     from kleader.supervisor.elector import Elector
+    from kleader.supervisor.reporter import Starter
 
 _MOST_REAPED = 500  # in one turn, so that processes that die all the time cannot keep a deadline waiting
 
@@ -24,10 +25,17 @@ _MOST_REAPED = 500  # in one turn, so that processes that die all the time canno
 class Supervisor:
     """Runs one plan to its exit status."""
 
-    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        log: Log,
+        signals: platform.Signals,
+        elector: Elector,
+        reporter: Starter | None = None,
+    ) -> None:
         self._log, self._signals = log, signals
         self._wakeup = Wakeup(signals)
-        self._life = Life(plan, log, signals, elector)
+        self._life = Life(plan, log, signals, elector, reporter)
 
     def run(self) -> int:
         """Everything; returns the exit status. Whatever is raised, nothing of the command is left."""

@@ -25,7 +25,7 @@ class Tree:
     """The processes of the command. Who has one must be single-threaded, adopt orphans, and alone reap its children."""
 
     def __init__(self) -> None:
-        self.spared: set[int] = set()  # the elector
+        self.spared: set[int] = set()  # the elector and the reporter
 
     def children(self) -> list[int] | None:
         """Those of it that are our own, each of which keeps its pid until we reap it. None: it cannot be told now."""

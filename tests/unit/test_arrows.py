@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 ARROWS = {
     "": "",
     "__main__": "cli",
-    "boot": "elector link locks log platform supervisor",
+    "boot": "elector link locks log platform reporter supervisor",
     "cli": "boot election link locks log platform supervisor watching",
     "elector": "election link locks log platform",
     "election": "",
@@ -27,6 +27,7 @@ ARROWS = {
     "locks": "election log platform",
     "log": "platform",
     "platform": "log",
+    "reporter": "link log platform",
     "supervisor": "election link log platform",
     "watching": "election link locks log platform",
 }
@@ -34,8 +35,9 @@ ARROWS = {
 PACKAGES = {
     "click": ("kleader.cli",),
     "async_timeout": ("kleader.locks",),
-    "h11": ("kleader.elector", "kleader.locks"),
+    "h11": ("kleader.elector", "kleader.locks", "kleader.reporter"),
     "kubernetes": ("kleader.locks.kubeconfig",),
+    "prometheus_client": ("kleader.reporter.metrics",),
     "psutil": ("kleader.platform.portable",),
     "yaml": ("kleader.locks.plain", "kleader.cli.output"),
 }
@@ -48,7 +50,7 @@ IMPURE_CALLS = "date.today datetime.now datetime.today datetime.utcnow input ope
 LEAN = "boot link log platform supervisor"
 HEAVY = "asyncio concurrent email http importlib inspect logging multiprocessing ssl urllib"
 # The composition root belongs to every lean process: what only one of them needs is imported where that one starts.
-LAZY = {"boot": "elector supervisor"}
+LAZY = {"boot": "elector reporter supervisor"}
 
 
 def room_of(name: str) -> str:
@@ -133,6 +135,8 @@ def test_every_import_follows_the_arrows() -> None:
         ("kleader.link.plan", "from kleader.supervisor.child import spawn"),
         ("kleader.supervisor.loop", "from kleader.elector import loop"),
         ("kleader.supervisor.loop", "import click"),
+        ("kleader.supervisor.report", "from kleader.reporter import answers"),
+        ("kleader.reporter.answers", "import prometheus_client"),
         ("kleader.supervisor.loop", "if x:\n    import asyncio.events"),
         ("kleader.elector.loop", "import click"),
         ("kleader.platform.linux", "import psutil"),

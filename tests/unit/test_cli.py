@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,7 +148,7 @@ def test_a_mistyped_subcommand_is_answered_with_the_one_that_was_meant() -> None
     assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
 
 
-@pytest.mark.parametrize("later", ["--standby", "--http", "--state-file", "--pod-label"])
+@pytest.mark.parametrize("later", ["--standby", "--pod-label"])
 def test_an_option_that_does_not_exist_yet_is_no_option(refuse: Refuse, later: str) -> None:
     assert refuse(later, "x").startswith(f"No such option '{later}'.")
 
@@ -358,6 +359,8 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "health": ("true 'a b' c\\ d", "health", ["true", "a b", "c d"]),
     "health_period": ("5s", "health_period", 5.0),
     "health_failures": ("2", "health_failures", 2),
+    "http": ("127.0.0.1:0", "http", "127.0.0.1:0"),
+    "state_file": (f"{tempfile.gettempdir()}/state", "state_file", f"{tempfile.gettempdir()}/state"),
     "log_format": ("json", "log_format", "json"),
     "v": ("4", "verbosity", 5),
     "quiet": ("true", "verbosity", 0),

@@ -22,6 +22,7 @@ SAMPLES: dict[str, Any] = {
     "bool": True,
     "str": "wörter\n\x00",
     "float": 12.25,
+    "list[int]": [1, 2, 3],
     "list[list[int]]": [[1, 2], [3, 4]],
 }
 

@@ -1,0 +1,106 @@
+"""What --http and is-leader tell of a Lease at a real API server, while that goes away and comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from kleader.link import local
+from tests.cluster.fleet import Fleet, elector
+from tests.process.conftest import KLEADER
+from tests.process.test_reporter import HTTP, get, leader, says
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.controlplane import ControlPlane
+    from tests.support.processes import Process
+
+D = 6
+ROOMY = (f"--lease-duration={D}s", "--renew-deadline=4s", "--retry-period=1s")
+
+
+def metrics(process: Process) -> dict[str, float]:
+    families = parsed(get(process, "/metrics").body)
+    samples = [sample for family in families for sample in family.samples]
+    return {f"{sample.name}{sample.labels.get('le', '')}": sample.value for sample in samples}
+
+
+def grows(process: Process, name: str) -> Callable[[], bool]:
+    """Whether this one has, since."""
+    before = metrics(process)[name]
+    return lambda: metrics(process)[name] > before
+
+
+def is_leader(name: str) -> int:
+    argv = [*KLEADER, "is-leader", f"--name={name}"]
+    return subprocess.run(argv, capture_output=True, check=False).returncode
+
+
+RENEWED = "kleader_renewal_duration_seconds_count"
+
+
+@pytest.mark.timeout(120)
+def test_renewals_are_counted_and_a_standby_is_healthy_whatever_the_api_does(
+    own_plane: ControlPlane, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="kleader-") as directory:
+        monkeypatch.setenv(local.RUNTIME_DIR, directory)
+        first = fleet.start("a", HTTP, "--on-loss=wait", timings=ROOMY)
+        fleet.witness.wait_start()
+        second = fleet.waiting("b", HTTP, behind="a", timings=ROOMY)
+        wait_until(lambda: leader(first)["leading"], "the start is told")
+        wait_until(lambda: says(second, "a"), "its leader is told")
+        assert is_leader(fleet.name) == 0
+        wait_until(grows(first, RENEWED), "a renewal")
+        found = metrics(first)
+        assert found["kleader_renewal_duration_seconds_bucket+Inf"] == found[RENEWED]
+        assert 0 <= found["kleader_time_since_renewal_seconds"] < D
+        assert 0 < leader(first)["secondsLeft"] < D
+        assert (found["leader_election_master_status"], found["leader_election_slowpath_total"]) == (1, 0)
+        assert metrics(second)["leader_election_master_status"] == metrics(second)[RENEWED] == 0
+
+        os.kill(elector(first), signal.SIGKILL)
+        wait_until(grows(first, "leader_election_slowpath_total"), "a renewal that reads first")
+        assert metrics(first)["kleader_elector_restarts_total"] == 1
+        own_plane.apiserver.stop()
+        wait_until(lambda: metrics(first)["leader_election_master_status"] == 0, "the loss")
+        assert is_leader(fleet.name) == 1
+        assert leader(first)["leading"] is False
+        for each in (first, second):
+            assert get(each, "/healthz").status == get(each, "/readyz").status == 200
+        new = fleet.start("c", HTTP, timings=ROOMY)
+        wait_until(lambda: get(new, "/healthz").status == 200, "an answer")
+        assert get(new, "/readyz").status == 503
+        own_plane.apiserver.start()
+        fleet.witness.wait_start(2)
+        wait_until(lambda: get(new, "/readyz").status == 200, "the lock is read")
+        reconnected = [metrics(each)["kleader_watch_reconnects_total"] for each in (first, second)]
+        assert max(reconnected) > 0
+        wait_until(
+            lambda: sum(metrics(each)["leader_election_master_status"] for each in (first, second, new)) == 1, "one"
+        )
+        assert is_leader(fleet.name) == 0
+        fleet.witness.check()
+
+
+def test_the_state_file_is_written_at_each_renewal(fleet: Fleet, tmp_path: Path) -> None:
+    """It is a file of its own each time."""
+    state = tmp_path / "state"
+    fleet.start("a", f"--state-file={state}", timings=ROOMY)
+    fleet.witness.wait_start()
+    seen: set[int] = set()
+
+    def renewals() -> int:
+        seen.update([state.stat().st_mtime_ns] if state.exists() else [])
+        return len(seen)
+
+    wait_until(lambda: renewals() > 3, "renewals")
