@@ -317,6 +317,11 @@ COMMAND = (
 
 BESIDE = (
     beside(
+        "--standby",
+        type=CommandLine(),
+        help="Run while this candidate does not lead: a warm replica, dead before the leading command starts.",
+    ),
+    beside(
         "--on-new-leader",
         type=CommandLine(),
         help="Run for the first leader seen and every change, with KLEADER_LEADER set. There is no shell.",

@@ -52,7 +52,7 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     It is started when the lock is acquired and killed, with all of its descendants, before anybody else can have it.
     """
     plan, remarks = make_plan(list(command), given)
-    for each in (plan.command, plan.on_new_leader, plan.health):
+    for each in (plan.command, plan.standby, plan.on_new_leader, plan.health):
         if each:
             _check_command(each[0])
     if plan.lock == "file":
@@ -156,7 +156,7 @@ def _beside(given: dict[str, Any], kind: str, remarks: list[str]) -> dict[str, A
     if given["health_period"] <= 0:
         msg = f"--health-period {text(given['health_period'])} must be more than 0s"
         raise click.UsageError(msg)
-    found = {"on_new_leader": given["on_new_leader"] or [], "health": given["health"] or []}
+    found = {name: given[name] or [] for name in ("standby", "on_new_leader", "health")}
     for name in [name for name, command in found.items() if command and not kind]:
         remarks.append(f"--{name.replace('_', '-')} does nothing with --leader-elect=false")
         found[name] = []

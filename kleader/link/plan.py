@@ -50,7 +50,8 @@ class Plan(NamedTuple):
     stop_group: bool
     stop_timeout: float
     # beside the command
-    on_new_leader: list[str]  # a command; empty: none
+    standby: list[str]  # a command; empty: none
+    on_new_leader: list[str]  # likewise
     health: list[str]  # likewise
     health_period: float
     health_failures: int

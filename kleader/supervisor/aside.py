@@ -87,6 +87,11 @@ class Aside:
             self._link = -1
             self.overdue = min(self.overdue, platform.clock() + _LATE)
 
+    @property
+    def kept(self) -> bool:
+        """Whether its end has not been asked for."""
+        return self._link >= 0
+
     def mind(self, now: float) -> None:
         """Kill a keeper that is late."""
         if self.pid and now >= self.overdue:

@@ -32,11 +32,11 @@ class Hooks:
         self._plan, self._tree = plan, tree
         self._news = NewLeader(plan, Aside("the --on-new-leader command", log, signals), elector)
         self.health = Health(plan, log, Aside("the --health command", log, signals))
-        self._namespace = plan.namespace
+        self.namespace = plan.namespace
 
     def leads(self, identity: str, namespace: str) -> None:
         """Somebody does, in this namespace."""
-        self._namespace = namespace
+        self.namespace = namespace
         self._news.leads(identity)
 
     def due(self, state: State, *, runs: bool) -> float:
@@ -47,7 +47,7 @@ class Hooks:
         """Start and end what is due."""
         if now < self.due(state, runs=runs):
             return
-        environment = beside(self._plan, term.lead, term.incarnation, self._namespace)
+        environment = beside(self._plan, term.lead, term.incarnation, self.namespace)
         self._news.mind(state, environment, now)
         self.health.mind(state, environment, now, runs=runs)
         self._tree.spared |= {each.pid for each in self._asides if each.pid}
@@ -88,7 +88,7 @@ class NewLeader:
 
     def due(self, state: State) -> float:
         """When to look."""
-        if not self._plan.on_new_leader or state in {State.SWEEPING, State.RELEASING, State.ENDED}:
+        if not self._plan.on_new_leader or state in {State.GIVING_WAY, State.SWEEPING, State.RELEASING, State.ENDED}:
             return math.inf
         if self.aside.pid:
             return self.aside.overdue

@@ -13,6 +13,7 @@ from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.environment import environment
 from kleader.supervisor.hooks import Hooks
 from kleader.supervisor.signals import name
+from kleader.supervisor.standby import Standby
 from kleader.supervisor.states import NEXT, State
 from kleader.supervisor.term import Term
 from kleader.supervisor.tree import Sweep
@@ -29,7 +30,7 @@ _DELIBERATE = 1.0  # a signal so long after the sweep began is meant to leave wh
 
 
 class Leading:
-    """The half of a life in which there is a command: LEADING, STOPPING, SWEEPING, and again."""
+    """The half of a life in which there is a command: GIVING_WAY, LEADING, STOPPING, SWEEPING, and again."""
 
     def __init__(self, plan: Plan, log: Log, signals: platform.Signals, elector: Elector) -> None:
         self._plan, self._log, self._elector = plan, log, elector
@@ -37,6 +38,7 @@ class Leading:
         self._command = Command(plan, log, signals)
         self._sweep = Sweep(self._command.tree, self._deadline, log)
         self._hooks = Hooks(plan, log, signals, self._command.tree, elector)
+        self._standby = Standby(plan, log, signals, self._command.tree, self._sweep)
         self._state = State.WAITING
         self._term = Term(1)
         self._status = 0  # what kleader will exit with
@@ -100,11 +102,12 @@ class Leading:
             self._command.ask_to_stop(number)
 
     def _begin_sweep(self, now: float) -> None:
-        """From here on SIGKILL, until nothing is left."""
+        """From here on SIGKILL, until nothing is left. A standby that gives way is part of that."""
         self._term.start_at = self._term.stop_by = math.inf
         self._command.draining = False
         self._to(State.SWEEPING)
         self._kill_main()
+        self._standby.kill()
         self._sweep.begin(now)
 
     def _kill_main(self) -> None:
@@ -135,7 +138,7 @@ class Leading:
 
     def _on_yield(self, said: m.Yield, now: float) -> None:
         term, between = self._term, self._state is State.SWEEPING
-        if between and (term.over or term.quit or not self._command.again):
+        if between and (term.over or term.quit or not (self._command.again or term.gives_way)):
             return  # the term ends anyway
         term.yielded = said
         term.ends(now, name(self._plan.stop_signal or signal.SIGTERM), said.reason)
@@ -156,6 +159,8 @@ class Leading:
                 self._stop(self._plan.stop_signal or number, now, now + self._plan.stop_timeout, send=not had_it)
             elif self._state is State.STOPPING and not self._command.has(terminal=terminal):
                 self._command.ask_to_stop(self._plan.stop_signal or number)
+            elif term.gives_way:
+                self._status = 128 + number
         elif self._state is not State.SWEEPING:
             self._log.warning(f"{name(number)} again: killing")
             self._begin_sweep(now)

@@ -8,6 +8,7 @@ import signal
 
 from kleader import platform
 from kleader.link import messages as m
+from kleader.link.plan import FOR_LIFE
 from kleader.supervisor.leading import FAILED, Leading
 from kleader.supervisor.minder import Minder
 from kleader.supervisor.report import Report
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from kleader.supervisor.reporter import Starter
 
 NOT_ACQUIRED = 124
+_TIMED = {State.GIVING_WAY, State.LEADING, State.STOPPING}  # in which deadlines are looked at
 _WHEN = {  # the states in which a message means something, where that is not all
     m.Lead: {State.WAITING},
-    m.Lost: {State.LEADING, State.STOPPING, State.SWEEPING},
-    m.Yield: {State.LEADING, State.SWEEPING},
+    m.Lost: {State.GIVING_WAY, State.LEADING, State.STOPPING, State.SWEEPING},
+    m.Yield: {State.GIVING_WAY, State.LEADING, State.SWEEPING},
 }
 
 
@@ -77,10 +79,14 @@ class Life(Leading):
         """The next instant at which something has to be done even if nothing happens."""
         term = self._term
         due = [term.start_at, term.stop_by, self._sweep.next_at, self._minder.due(self._state, term), self._report.due]
-        due.append(self._hooks.due(self._state, runs=self._command.runs))
+        due += [
+            self._hooks.due(self._state, runs=self._command.runs),
+            self._standby.due(self._state, term),
+            term.way_by,
+        ]
         if self._state is State.RESTING:
             due.append(self._rest.due(term))
-        if self._state in {State.LEADING, State.STOPPING}:
+        if self._state in _TIMED:
             due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
         return min(due)
 
@@ -88,7 +94,7 @@ class Life(Leading):
         """What the clock says."""
         term = self._term
         self._deadline.awake(now)
-        if self._state in {State.LEADING, State.STOPPING} and (passed := self._deadline.passed(now)):
+        if self._state in _TIMED and (passed := self._deadline.passed(now)):
             self._lose(passed, now, kill=now >= self._deadline.kill_at)
         if not self._hooks.health.well:
             self._unwell(now)
@@ -101,14 +107,21 @@ class Life(Leading):
             self._begin_sweep(now)
         if self._state is State.SWEEPING and self._sweep.done(now):
             self._swept(now)
+        if now >= term.way_by:
+            self._block(now)
+        self._mind(now)
+
+    def _mind(self, now: float) -> None:
+        """The elector, what runs beside the command, and whoever wants to know of it all."""
         if not self._minder.mind(self._state, self._term, now):
             if self._state is State.WAITING:
                 self._end(FAILED, now)
             elif self._state is State.RESTING:
                 self._rested(now)
-            else:
+            elif self._standby.gone(now):
                 self._to(State.ENDED)
-        self._hooks.mind(self._state, term, now, runs=self._command.runs)
+        self._standby.mind(self._state, self._term, self._hooks.namespace, now)
+        self._hooks.mind(self._state, self._term, now, runs=self._command.runs)
         self._report.turn(self._state, self._term, now)
 
     # --- what the elector says
@@ -158,13 +171,16 @@ class Life(Leading):
         self._term.t0 = lead.stop_at - self._plan.renew_deadline
         self._minder.stay_awake()
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
-        self._to(State.LEADING)
+        self._to(State.GIVING_WAY if self._plan.standby else State.LEADING)
         if self._plan.lock != "file":
             self._log.about(namespace=lead.namespace)
         self._hooks.leads(self._plan.identity, lead.namespace)
         what = f"token {lead.token}, transitions {lead.transitions}"
         self._log.info(f"became leader: {what}", token=lead.token, transitions=lead.transitions)
-        self._term.start_at = now
+        if self._plan.standby:
+            self._give_way(now)
+        else:
+            self._term.start_at = now
 
     def _on_extend(self, extend: m.Extend, now: float) -> None:
         if self._state is State.WAITING:  # its Lead was lost: another will say it
@@ -182,13 +198,15 @@ class Life(Leading):
         if self._state in {State.RESTING, State.WAITING}:
             if number == signal.SIGTSTP:
                 self._minder.suspend(self._state)
-            elif number in ENDING:
+            elif number in POLITE or (number in ENDING and (terminal or not self._plan.standby)):
                 self._log.info(f"{name(number)}: ending")
                 self._interrupted = terminal
-                self._end(128 + number, now)
+                self._end(128 + number, now, number)
+            else:
+                self._standby.signal(number)
         elif self._state is State.RELEASING:
             if number in ENDING:
-                self._minder.abandon()
+                self._hurry()
         elif number in POLITE:
             self._on_polite(number, now, terminal=terminal)
         else:
@@ -206,12 +224,21 @@ class Life(Leading):
             self.hear(now)  # its last words
         elif self._command.main and pid == self._command.main.pid:
             self._on_main(self._command.main, status, now)
+        elif self._standby.reaped(pid, status, self._state, now):
+            if self._state is State.GIVING_WAY:
+                self._begin_sweep(now)
         else:
             self._hooks.reaped(pid, status, now)
 
     def _swept(self, now: float) -> None:
         """Nothing of the term is alive."""
         term = self._term
+        if term.gives_way:
+            term.way_by = math.inf
+            if not (term.over or term.quit):
+                self._to(State.LEADING)
+                term.start_at = now
+                return
         if not self._restarts:
             term.tell(self._log, now)
         if term.over and self._plan.on_loss == "wait" and not term.quit:
@@ -224,15 +251,48 @@ class Life(Leading):
             self._end(self._status, now)
 
     def _contend_again(self, now: float) -> None:
-        if not self._hooks.health.well:
-            self._begin_rest(now, self._plan.lease_duration)
+        aside = self._term.asked or not self._hooks.health.well
+        if not self._hooks.health.well or (self._plan.lock == FOR_LIFE and self._accompanied):
+            self._begin_rest(now, self._plan.lease_duration if aside else 0.0)
             return
         self._to(State.WAITING)
         self._deadline.end()
         previous, self._term = self._term, Term(self._term.number + 1)
         self._status = 0
+        self._standby.contend(now)
         release, to = previous.parting(self._plan.release)
         self._elector.tell(m.Again(previous.number, self._term.incarnation, release, to, previous.asked))
+
+    @property
+    def _accompanied(self) -> bool:
+        """Whether processes of ours run beside the next candidacy, which only a new elector tells from earlier ones."""
+        plan = self._plan
+        return bool(plan.standby or plan.health or plan.on_new_leader)
+
+    # --- the standby
+
+    def _give_way(self, now: float) -> None:
+        """Nothing of the standby is alive when the command starts. It has the grace of a loss, for nobody leads."""
+        self._term.way_by = now + self._plan.renew_deadline
+        self._standby.ask_to_stop(
+            self._plan.stop_signal or signal.SIGTERM, now + min(self._plan.grace, self._plan.renew_deadline / 2)
+        )
+        if not self._standby.pid:
+            self._begin_sweep(now)
+
+    def _block(self, now: float) -> None:
+        """It does not die. Another may lead, beside a standby: so the lock is given up, though something is alive."""
+        self._term.way_by = math.inf
+        self._log.error("the standby does not die: giving up the lock")
+        self._standby.leave()
+        self._end(self._plan.loss_exit_code, now)
+
+    def _hurry(self) -> None:
+        """Once more: what has been killed already is left alone."""
+        if self._standby.killed:
+            self._standby.leave()
+        self._standby.kill()
+        self._minder.abandon()
 
     # --- a candidate that is not well
 
@@ -267,10 +327,11 @@ class Life(Leading):
 
     # --- the end
 
-    def _end(self, status: int, now: float) -> None:
-        """Nothing runs. The elector gives up what may be ours, then ends; then so do we."""
+    def _end(self, status: int, now: float, number: int = 0) -> None:
+        """Nothing of a term runs. The elector gives up what may be ours, then ends, and the standby does; so do we."""
         self._status = status
         self._hooks.end()
         self._to(State.RELEASING)
         self._deadline.end()
+        self._standby.ask_to_stop(self._plan.stop_signal or number or signal.SIGTERM, now + self._plan.stop_timeout)
         self._minder.dismiss(self._term, now)

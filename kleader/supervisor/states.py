@@ -10,6 +10,7 @@ class State(Enum):
 
     RESTING = "resting"  # not well, or was not a moment ago: no elector contends
     WAITING = "candidate"  # the elector contends for the lock
+    GIVING_WAY = "giving way"  # the lock is held, and the standby is made to end before the command is started
     LEADING = "leader"  # the command runs, or is about to be started again
     STOPPING = "stopping"  # it was sent the stop signal
     SWEEPING = "sweeping"  # SIGKILL for all that is left, until nothing is
@@ -19,7 +20,8 @@ class State(Enum):
 
 NEXT = {
     State.RESTING: {State.WAITING, State.RELEASING},
-    State.WAITING: {State.LEADING, State.RESTING, State.RELEASING},
+    State.WAITING: {State.GIVING_WAY, State.LEADING, State.RESTING, State.RELEASING},
+    State.GIVING_WAY: {State.SWEEPING, State.RELEASING},
     State.LEADING: {State.STOPPING, State.SWEEPING},
     State.STOPPING: {State.SWEEPING},
     State.SWEEPING: {State.LEADING, State.WAITING, State.RESTING, State.RELEASING, State.ENDED},

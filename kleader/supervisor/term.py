@@ -29,6 +29,7 @@ class Term:
         self.quit = 0  # the signal that asked kleader to end
         self.start_at = math.inf  # when to start the command
         self.stop_by = math.inf  # when what was asked to stop is killed
+        self.way_by = math.inf  # when the standby must have given way, or the lock is given up
         self.led_at = math.inf  # when it began to lead
         self.ending: tuple[float, str, str] | None = None  # when its end began, by which signal, and why
 
@@ -36,6 +37,11 @@ class Term:
     def over(self) -> bool:
         """Whether leadership ends though neither the command nor a signal wants it to."""
         return self.lost or self.yielded is not None
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it waits for the standby's end."""
+        return self.way_by < math.inf
 
     @property
     def asked(self) -> bool:

@@ -102,6 +102,10 @@ class Sweep:
             self._tell(refused)
         return False
 
+    def leave(self) -> None:
+        """What does not die is left alone."""
+        self.began = self.next_at = math.inf
+
     def blindly(self) -> None:
         """The supervisor cannot go on: kill without pause until nothing is left, or its own deadline ends it."""
         while (children := self._tree.children()) != []:

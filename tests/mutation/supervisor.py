@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "a stop under way ends with the lease",
         "supervisor/life.py",
-        "        if self._state in {State.LEADING, State.STOPPING} and (passed :=",
+        "        if self._state in _TIMED and (passed :=",
         "        if self._state is State.LEADING and (passed :=",
         "process/test_deadline.py::test_a_stop_that_somebody_asked_for_ends_with_the_lease",
     ),
@@ -337,8 +337,36 @@ MUTANTS = [
     Mutant(
         "a sick leader sits out a lease duration",
         "supervisor/life.py",
-        "self._begin_rest(now, self._plan.lease_duration)",
+        "self._begin_rest(now, self._plan.lease_duration if aside else 0.0)",
         "self._begin_rest(now, 0.0)",
         "process/test_health.py::test_a_sick_leader_s_next_candidacy_is_another",
+    ),
+    Mutant(
+        "the standby is asked to stop, then killed, before the command starts",
+        "supervisor/life.py",
+        "State.GIVING_WAY if self._plan.standby else State.LEADING",
+        "State.LEADING",
+        "process/test_standby.py::test_it_is_dead_before_the_leading_command_starts[('--ignore-term',)]",
+    ),
+    Mutant(
+        "that nothing of the standby is left is proven by a sweep",
+        "supervisor/life.py",
+        "        if not self._standby.pid:\n            self._begin_sweep(now)\n",
+        "        if not self._standby.pid:\n            self._to(State.SWEEPING)\n            self._swept(now)\n",
+        "process/test_standby.py::test_whoever_of_it_is_stopped_or_killed_before[9-keeper]",
+    ),
+    Mutant(
+        "what keeps a standby is woken up by its supervisor's death (PR_SET_PDEATHSIG)",
+        "supervisor/aside.py",
+        "        platform.die_with_parent(signal.SIGCONT)",
+        "        pass",
+        "process/test_standby.py::test_it_dies_with_a_supervisor_that_is_killed_while_it_waits[stopped]",
+    ),
+    Mutant(
+        "a term that ends while the standby gives way starts nothing",
+        "supervisor/life.py",
+        "            if not (term.over or term.quit):\n                self._to(State.LEADING)",
+        "            if True:\n                self._to(State.LEADING)",
+        "process/test_standby.py::test_an_end_while_it_gives_way_starts_nothing[TERM-143]",
     ),
 ]

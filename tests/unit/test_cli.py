@@ -355,6 +355,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "stop_signal": ("INT", "stop_signal", signal.SIGINT),
     "stop_signal_to": ("group", "stop_group", True),
     "stop_timeout": ("1m", "stop_timeout", 60.0),
+    "standby": ("true x", "standby", ["true", "x"]),
     "on_new_leader": ("true 'the others'", "on_new_leader", ["true", "the others"]),
     "health": ("true 'a b' c\\ d", "health", ["true", "a b", "c d"]),
     "health_period": ("5s", "health_period", 5.0),

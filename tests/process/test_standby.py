@@ -1,0 +1,285 @@
+"""A standby runs while its candidate waits; it is dead, tree and all, before its kleader starts the command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.process.conftest import Heard, guard_of, lead
+from tests.support.processes import alive, descendants, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Trials
+    from tests.process.conftest import Scripted, Start
+    from tests.support.checker import Witness
+    from tests.support.processes import Process
+
+SHORT = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=1s")
+DEAF = ("--ignore-term", "--descendant")
+
+
+@pytest.fixture
+def flag(tmp_path: Path) -> Path:
+    """When the elector says that the lock is held."""
+    return tmp_path / "lead"
+
+
+@pytest.fixture
+def counted(trials: Trials) -> Iterator[None]:
+    """Of a standby that gives way."""
+    yield
+    trials.count(1, "standbys that gave way")
+
+
+def story(flag: Path, *more: Any) -> list[Any]:  # noqa: ANN401
+    return [[str(flag), "lead", lead(60, 70)], *more]
+
+
+def standby(witness: Witness, *does: str) -> str:
+    return f"--standby={shlex.join(witness.command(*does))}"
+
+
+def shell(script: str) -> str:
+    return "--standby=" + shlex.join(["sh", "-c", script])
+
+
+def keeper_of(kleader: Process) -> int:
+    """The process that keeps the standby: neither elector nor guard, which have sessions of their own."""
+    for pid in descendants(kleader.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if any(word in words for word in (b"supervise", b"scripted")) and os.getpgid(pid) == pid != os.getsid(pid):
+            return pid
+    return 0
+
+
+def stop(pid: int) -> None:
+    """Stop a process, and wait until it is."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: "\nState:\tT" in Path(f"/proc/{pid}/status").read_text(), f"the stop of {pid}")
+
+
+def end(kleader: Process, status: int = 0) -> None:
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == status
+
+
+@pytest.mark.parametrize("does", [(), ("--term-delay=0.3",), ("--ignore-term",), DEAF, ("--zombie-leader",)], ids=str)
+@pytest.mark.usefixtures("counted")
+def test_it_is_dead_before_the_leading_command_starts(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, does: tuple[str, ...]
+) -> None:
+    kleader = scripted(witness.command(), story(flag), standby(witness, *does), "--loss-grace=500ms")
+    first = witness.wait_start()
+    if "--descendant" in does:
+        witness.wait_descendant()
+    flag.touch()
+    second = witness.wait_start(2)
+    assert (first.token, second.token) == ("-", "1")
+    if not does or "delay" in does[0]:
+        assert witness.now(first).main.ended, "it had the time to wind down"
+    (started,) = heard("Started")
+    assert len(started["children"]) == 2, "the elector and the command, which waits at its gate"
+    end(kleader)
+    witness.check(terms=2)
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize("whom", ["main", "keeper"])
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_whoever_of_it_is_stopped_or_killed_before(
+    scripted: Scripted, witness: Witness, flag: Path, whom: str, number: signal.Signals
+) -> None:
+    """What a keeper that was killed kept is the supervisor's, and killed with the rest."""
+    kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), "--loss-grace=200ms")
+    first, _ = witness.wait_start(), witness.wait_descendant()
+    os.kill(first.pid if whom == "main" else keeper_of(kleader), number)
+    flag.touch()
+    wait_until(lambda: any(term.token == "1" for term in witness.terms()), "the command")
+    wait_gone(*(life.pid for life in witness.now(first).descendants))
+    end(kleader)
+    witness.check()
+
+
+def test_what_it_left_when_it_ended_by_itself_is_killed_at_once(
+    scripted: Scripted, witness: Witness, flag: Path
+) -> None:
+    """It is started again, with pauses that grow, and in a term not at all."""
+    kleader = scripted(witness.command(), story(flag), standby(witness, "--descendant", "--exit-after=0", "--status=3"))
+    kleader.wait_err("WARNING .* the standby ended after .*, with status 3; starting it again in 1s")
+    kleader.wait_err("the standby ended after .*, with status 3; starting it again in 2s")
+    assert not any(alive(life.pid) for term in witness.terms() for life in (term.main, *term.descendants))
+    flag.touch()
+    wait_until(lambda: any(term.token == "1" for term in witness.terms()), "the command")
+    witness.wait_beats(2)
+    end(kleader)
+    witness.check(terms=3)
+
+
+def test_it_is_started_again_after_a_loss(scripted: Scripted, witness: Witness, flag: Path) -> None:
+    lost = flag.with_name("lost")
+    script = story(flag, [str(lost), "lost", {"reason": "another leads", "kill_now": True}])
+    kleader = scripted(witness.command(), script, standby(witness), "--on-loss=wait")
+    witness.wait_start()
+    flag.touch()
+    witness.wait_start(2)
+    lost.touch()
+    third = witness.wait_start(3)
+    assert third.token == "-"
+    end(kleader, 128 + signal.SIGTERM)
+    assert witness.now(third).main.ended
+    witness.check(terms=3)
+
+
+@pytest.mark.parametrize(("end", "status"), [("lost", 255), ("yield", 255), ("TERM", 128 + signal.SIGTERM)])
+def test_an_end_while_it_gives_way_starts_nothing(
+    scripted: Scripted, witness: Witness, tmp_path: Path, end: str, status: int
+) -> None:
+    """The lock is given up only when it is dead."""
+    flag, then, heard = tmp_path / "lead", tmp_path / "then", Heard(tmp_path / "heard")
+    said = {"lost": {"reason": "another leads", "kill_now": True}, "yield": {"reason": "somebody better suited waits"}}
+    script = story(flag, *([[str(then), end, said[end]]] if end in said else []))
+    kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
+    first, other = witness.wait_start(), witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("giving way: stopping the standby")
+    then.touch() if end in said else kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == status
+    assert not alive(first.pid)
+    assert not alive(other.pid)
+    assert len(heard("Empty")[0]["children"]) == 1
+    assert heard("Empty")[0]["release"] == (end != "lost")
+    witness.check(terms=1)
+
+
+def test_an_elector_that_dies_meanwhile_is_replaced(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), "--loss-grace=1s")
+    witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("giving way: stopping the standby")
+    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    witness.wait_start(2)
+    assert [each["leading"] for each in heard("Assign")] == [False, True]
+    end(kleader)
+    witness.check(terms=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_it_dies_with_a_supervisor_that_is_killed_or_stopped_meanwhile(
+    scripted: Scripted, witness: Witness, flag: Path, number: signal.Signals
+) -> None:
+    """The kernel's timer kills one that is stopped, its keeper does the rest; nothing wakes up and starts a command."""
+    script = [[str(flag), "lead", lead(4, 5)]]
+    kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
+    first, other = witness.wait_start(), witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("giving way: stopping the standby")
+    kleader.signal(number)
+    wait_gone(first.pid, other.pid)
+    assert kleader.wait() == -signal.SIGKILL
+    witness.check(terms=1)
+
+
+@pytest.mark.parametrize("keeper", ["awake", "stopped"])
+def test_it_dies_with_a_supervisor_that_is_killed_while_it_waits(
+    candidate: Start, witness: Witness, keeper: str
+) -> None:
+    """On the file lock, where no elector sweeps: its keeper does, and is woken up if it was stopped."""
+    candidate(["sleep", "600"]).wait_err("started the command")
+    kleader = candidate(["true"], standby(witness, *DEAF))
+    first, other = witness.wait_start(), witness.wait_descendant()
+    if keeper == "stopped":
+        stop(kleader.pid)  # so that it does not notice
+        stop(keeper_of(kleader))
+    kleader.kill()
+    wait_gone(first.pid, other.pid)
+
+
+def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    """Another may lead beside a standby: the lock is released although one is alive."""
+    options = [standby(witness, *DEAF), *SHORT]
+    kleader = scripted(witness.command(), story(flag), *options, fault="may not kill")
+    witness.wait_descendant()
+    flag.touch()
+    assert kleader.wait() == 255
+    kleader.wait_err("ERROR .* the standby does not die: giving up the lock")
+    assert heard("Empty")[0]["release"]
+    assert not heard("Started")
+    assert len(witness.terms()) == 1
+
+
+@pytest.mark.parametrize("way", ["in time", "too late", "twice"])
+def test_term_while_waiting_ends_it_politely(scripted: Scripted, witness: Witness, flag: Path, way: str) -> None:
+    """Within --stop-timeout; a second TERM kills. The elector does not wait for that, and kleader does."""
+    does = ("--term-delay=0.3", "--descendant") if way == "in time" else DEAF
+    options = [standby(witness, *does), f"--stop-timeout={'200ms' if way == 'too late' else '600s'}"]
+    kleader = scripted(["true"], story(flag), *options)
+    first, other = witness.wait_start(), witness.wait_descendant()
+    kleader.signal(signal.SIGTERM)
+    if way == "twice":
+        kleader.wait_err("releasing: stopping the standby")
+        witness.wait_beats(2)
+        kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+    assert witness.now(first).main.ended == (way == "in time")
+    assert not alive(first.pid)
+    assert not alive(other.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGWINCH])
+def test_signals_that_are_not_for_kleader_are_forwarded_to_it(
+    scripted: Scripted, flag: Path, number: signal.Signals
+) -> None:
+    script = f"trap 'echo got it' {number}; trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
+    kleader = scripted(["true"], story(flag), shell(script))
+    kleader.wait_err("^up$")
+    kleader.signal(number)
+    kleader.wait_err("^got it$")
+    end(kleader, 128 + signal.SIGTERM)
+    assert kleader.out == ""
+
+
+def test_a_lock_that_is_free_is_taken_without_starting_one(candidate: Start, witness: Witness) -> None:
+    kleader = candidate(witness.command(), standby(witness))
+    assert witness.wait_start().token != "-"
+    end(kleader)
+    witness.check(terms=1)
+
+
+def test_candidates_with_standbys_hand_over_in_turn(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+    """On the file lock, which no standby holds; the standby of one runs beside the command of another."""
+    warm = [candidate(witness.command(*DEAF, "--most=60"), "--stop-timeout=100ms", "--loss-grace=100ms",
+                      shell(f"echo $KLEADER_IDENTITY >>{tmp_path}/warm; exec sleep 600"), name=f"c{number}")
+            for number in range(3)]  # fmt: skip
+    for turn in range(1, 4):
+        identity = witness.wait_start(turn).identity
+        leader = next(each for each in warm if each.name == identity)
+        others = [each for each in warm if each.running and each is not leader]
+        for each in others:
+            each.wait_err("started the standby")
+        leader.signal(signal.SIGTERM)
+        assert leader.wait() == 128 + signal.SIGKILL
+    witness.check(terms=3)
+
+
+def test_it_runs_while_its_candidate_is_not_well(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+    """What --health asks may be the standby itself."""
+    up = tmp_path / "up"
+    health = [f"--health=test -e {up}", "--health-period=100ms"]
+    kleader = candidate(witness.command(), shell(f"touch {up}; exec sleep 600"), *health)
+    kleader.wait_err("resting: started the standby")
+    kleader.wait_err("giving way: stopping the standby")
+    witness.wait_start()
+    assert guard_of(kleader)
+    end(kleader)
+    witness.check(terms=1)
