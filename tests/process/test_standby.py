@@ -100,6 +100,8 @@ def test_whoever_of_it_is_stopped_or_killed_before(
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), "--loss-grace=200ms")
     first, _ = witness.wait_start(), witness.wait_descendant()
     os.kill(first.pid if whom == "main" else keeper_of(kleader), number)
+    if whom == "keeper" or number == signal.SIGKILL:
+        kleader.wait_err("the standby ended after")
     flag.touch()
     wait_until(lambda: any(term.token == "1" for term in witness.terms()), "the command")
     wait_gone(*(life.pid for life in witness.now(first).descendants))
