@@ -148,7 +148,7 @@ def test_a_mistyped_subcommand_is_answered_with_the_one_that_was_meant() -> None
     assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
 
 
-@pytest.mark.parametrize("later", ["--standby", "--pod-label"])
+@pytest.mark.parametrize("later", ["--pod-label"])
 def test_an_option_that_does_not_exist_yet_is_no_option(refuse: Refuse, later: str) -> None:
     assert refuse(later, "x").startswith(f"No such option '{later}'.")
 
