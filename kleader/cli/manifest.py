@@ -84,6 +84,10 @@ def _check(plan: Plan, image: str | None) -> None:
     if image is not None and (not image.isprintable() or not image.strip() or image != image.strip()):
         msg = f"--image {image!r} is not the name of an image"
         raise click.UsageError(msg)
+    host, _, port = plan.http.rpartition(":")
+    if plan.http and (host not in {"", "0.0.0.0", "[::]"} or port == "0"):  # noqa: S104 - is compared
+        msg = f"--http {plan.http}: the kubelet asks at the Pod's own address, and at one port: give it as :8080"
+        raise click.UsageError(msg)
     try:
         "".join(plan.command).encode()
     except UnicodeEncodeError:

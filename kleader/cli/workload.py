@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 _NAME = "app.kubernetes.io/name"
+_PORT = "kleader"
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532  # a user that no image's files belong to by accident; distroless images call it nonroot
 _PRECEDENCE = 200  # kube-system's own elections have it too; whatever a service account asks for otherwise has 9000
@@ -111,7 +112,7 @@ def _deployment(plan: Plan, options: Sequence[str], image: str, replicas: int) -
 
 
 def _container(plan: Plan, options: Sequence[str], image: str) -> Object:
-    return {
+    found = {
         "args": [_unexpanded(each) for each in plan.command],
         "command": [_unexpanded(each) for each in ("kleader", "run", *options, "--")],
         "env": [_downward(variable) for variable in _SURROUNDINGS[: 3 if plan.lock == FOR_LIFE else 2]],
@@ -123,6 +124,17 @@ def _container(plan: Plan, options: Sequence[str], image: str) -> Object:
             "readOnlyRootFilesystem": True,
         },
         "volumeMounts": [{"mountPath": "/tmp", "name": "tmp"}],  # noqa: S108 - the container's own
+        **(_probed(plan) if plan.http else {}),
+    }
+    return dict(sorted(found.items()))
+
+
+def _probed(plan: Plan) -> Object:
+    """What the kubelet asks. A Pod is ready once its candidate has read the lock: it can stand by, or leads."""
+    return {
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": _PORT}},
+        "ports": [{"containerPort": int(plan.http.rpartition(":")[2]), "name": _PORT}],
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": _PORT}},
     }
 
 

@@ -79,7 +79,7 @@ def post(api: Api, document: str) -> Object:
     return api.call("POST", f"{target}?fieldValidation=Strict", document, mime="application/yaml")
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0])
+@pytest.mark.parametrize("kind", [*KINDS, ["--http=:8080"]], ids=lambda kind: kind[0])
 def test_the_api_server_takes_every_object_strictly(
     plane: Plane, namespace: str, kind: list[str], made: list[Object]
 ) -> None:

@@ -99,6 +99,23 @@ def test_the_options_of_run_are_passed_on_as_they_were_given(given: list[str], m
     assert container(printed(*given))["command"] == ["kleader", "run", *meant, "--"]
 
 
+def test_the_kubelet_asks_where_http_is_answered_and_nowhere_else() -> None:
+    asked = container(printed("--http=:8080"))
+    assert asked["ports"] == [{"containerPort": 8080, "name": "kleader"}]
+    assert asked["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "kleader"}
+    assert asked["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "kleader"}
+    assert "--http=:8080" in asked["command"]
+    assert not [key for key in container(printed()) if "Probe" in key or key == "ports"]
+    assert container(printed("--http=[::]:80"))["ports"] == container(printed("--http=0.0.0.0:80"))["ports"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8080", "[::1]:8080", ":0", "10.1.2.3:8080"])
+def test_an_address_at_which_no_kubelet_can_ask_is_refused(address: str) -> None:
+    result = invoke(f"--http={address}", "--", "./worker")
+    assert result.exit_code == 2
+    assert "give it as :8080" in result.output
+
+
 def test_the_variables_of_run_are_written_out() -> None:
     command = container(printed(KLEADER_RUN_RETRY_PERIOD="3s", KLEADER_RUN_UNTIL_EMPTY="1"))["command"]
     assert command == ["kleader", "run", "--name=worker", "--retry-period=3s", "--until-empty", "--"]
