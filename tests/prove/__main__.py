@@ -121,6 +121,7 @@ def prove(args: argparse.Namespace) -> int:
     took = time.monotonic() - begun
     today = dt.datetime.now(dt.timezone.utc).date().isoformat()
     machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    print(table.summary())
     print(f"seed {args.seed}; {took / 60:.1f} minutes; {machine}; {today}", flush=True)
     whole = args.minutes >= LONG and not (args.kind or args.fault or args.fleets or args.first)
     problems = table.problems(LEAST if whole else 0) + failed

@@ -1,4 +1,8 @@
-"""SIGKILL and SIGSTOP for each of a candidate's processes, and what is asked of a leader in good order."""
+"""SIGKILL and SIGSTOP for each of a candidate's processes, and what is asked of a leader in good order.
+
+What is not promised is not tried: descendants whose supervisor and elector die, or are stopped, in the same instant
+outside of a PID namespace; a PID 1 that is stopped together with its elector; a frozen control group.
+"""
 
 from __future__ import annotations
 

@@ -92,6 +92,16 @@ class Table:
                 found.append(f"{name}: failed {len(row.failures)} times: {row.failures[0]}")
         return found
 
+    def summary(self) -> str:
+        """In one sentence."""
+        rows = [row for row in self._rows.values() if row.trials]
+        gap = min((row.gap for row in rows), default=float("inf"))
+        bound = f"rate below 3/n = {3 / self.trials:.1e}" if self.trials and not self.overlaps else "no proof"
+        least = min((row.trials for row in self._rows.values()), default=0)
+        tried = f"{self.trials} faults of {len(rows)} classes, each at least {least} times"
+        late = sum(row.late for row in rows)
+        return f"{tried}: {self.overlaps} overlaps, {bound}; smallest gap {gap * 1000:.0f} ms; {late} late"
+
     def text(self) -> str:
         """For people."""
         head = f"{'fault':52} {'trials':>6} {'fleets':>6} {'overlaps':>8} {'bound':>8} "
