@@ -23,7 +23,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.prove import on_machine, on_network, on_plane, on_processes, on_request
+from tests.prove import on_machine, on_network, on_plane, on_processes, on_request, together
 from tests.prove.driver import Chaos, Group
 from tests.prove.fleet import STYLES
 from tests.prove.kinds import GROUPS
@@ -93,7 +93,7 @@ def prove(args: argparse.Namespace) -> int:
     say(f"seed {args.seed}")
     begun = time.monotonic()
     until = begun + 60 * args.minutes
-    own = (*on_processes.FAULTS, *on_network.FAULTS, *on_machine.FAULTS, *on_request.FAULTS)
+    own = (*on_processes.FAULTS, *on_network.FAULTS, *on_machine.FAULTS, *on_request.FAULTS, *together.FAULTS)
     faults = [fault for fault in own if not args.fault or args.fault in fault.name]
     shared = [fault for fault in on_plane.FAULTS if not args.fault or args.fault in fault.name]
     lacking = [(each.name, each.missing()) for each in faults] + [(each.name, each.missing()) for each in shared]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.prove import on_machine, on_network, on_plane, on_processes, on_request
+from tests.prove import on_machine, on_network, on_plane, on_processes, on_request, together
 from tests.prove.table import Table
 
-NAMES = [fault.name for fault in (*on_processes.FAULTS, *on_network.FAULTS, *on_request.FAULTS)]
+NAMES = [fault.name for fault in (*on_processes.FAULTS, *on_network.FAULTS, *on_request.FAULTS, *together.FAULTS)]
 NAMES += [fault.name for fault in on_machine.FAULTS] + [fault.name for fault in on_plane.FAULTS]
 
 
