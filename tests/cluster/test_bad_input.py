@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NOT_ACQUIRED, FAILED = 124, 125
 QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s"]
+PATIENT = ["--retry-period=1s", "--renew-deadline=50s", "--lease-duration=60s"]
 HEAD = re.compile(r"\S+ kleader (WARNING|ERROR) lease \S+ \S+ candidate: ")
 
 
@@ -175,7 +176,9 @@ def test_an_answer_that_cannot_be_used_is_told_in_a_line(
         action, _ = ANSWERS[name]
         proxy.on(action(), path=f"/leases/read-{name}$", times=None)
         proxy.on(action(), method="PUT", path=f"/leases/write-{name}$", times=None)
-        started |= {each: start(processes, config, name=each) for each in (f"read-{name}", f"write-{name}")}
+        timings = QUICK if action is faults.silence else PATIENT
+        for each in (f"read-{name}", f"write-{name}"):
+            started[each] = start(processes, config, *timings, name=each)
     for name, process in started.items():
         said = verdict(process)
         assert re.search(ANSWERS[name.partition("-")[2]][1], said), (name, said)
@@ -415,7 +418,7 @@ WATCHES: dict[str, tuple[Callable[[], Action], str]] = {
 }
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_a_watch_that_cannot_be_used_is_told_once_and_the_lock_is_polled(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, trials: Trials
 ) -> None:
@@ -425,11 +428,11 @@ def test_a_watch_that_cannot_be_used_is_told_once_and_the_lock_is_polled(
     for name, (action, _) in WATCHES.items():
         own_plane.api.create(lease(namespace, name, "somebody", duration=3600))
         rules[name] = proxy.on(action(), path=rf"watch=.*name%3D{name}&", times=None)
-        started[name] = start(processes, config, name=name, wait="--wait=60s", command=name)
+        started[name] = start(processes, config, name=name, wait="--wait=150s", command=name)
     for name, process in started.items():
         process.wait_err(f"{WATCHES[name][1]}.*; polling instead")
         if name != "forbidden":  # which is not tried again
-            rules[name].wait(12, timeout=50)  # a second apart at least
+            rules[name].wait(12, timeout=100)  # a second apart at least
         own_plane.api.merge(lease_path(namespace, name), {"spec": {"holderIdentity": ""}})
     for name, process in started.items():
         assert process.wait() == 0, process.err

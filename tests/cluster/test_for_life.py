@@ -304,6 +304,7 @@ def test_the_next_of_a_pod_waits_for_the_elector_of_a_supervisor_that_was_killed
     crew.witness.wait_start()
     crew.witness.wait_descendant()
     guard = elector(leader)
+    leader.signal(signal.SIGSTOP)  # it would replace a stopped elector
     os.kill(guard, signal.SIGSTOP)
     leader.kill()
     leader.wait()

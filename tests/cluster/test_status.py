@@ -95,6 +95,7 @@ def mixed(
         kill_whole(each)
 
 
+@pytest.mark.timeout(180)
 def test_every_lock_of_a_mixed_fleet_is_shown_whatever_wrote_it(asks: Asks, mixed: dict[str, tuple[str, str]]) -> None:
     """In the table, wide, as JSON, as YAML, by its objects' names, and one by one."""
     locks = asks.locks()
@@ -301,6 +302,7 @@ def test_the_watch_outlives_the_api_server(own_plane: ControlPlane, asks: Asks) 
     assert "Traceback" not in watching.err
 
 
+@pytest.mark.timeout(180)
 def test_a_thousand_locks_cost_less_than_a_second(
     own_plane: ControlPlane, asks: Asks, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -59,9 +59,9 @@ def wait(plane: Plane, namespace: str, processes: Processes) -> Wait:
 def test_a_leader_is_waited_for_until_it_was_seen_alive(fleet: Fleet, wait: Wait) -> None:
     """One whose record alone is there may be dead, whatever the record says."""
     fleet.plane.api.create(lease(fleet.namespace, "x", "old", 5))
-    hasty, patient, named = wait("leader", "--timeout=2s"), wait("leader"), wait("a", "--timeout=60s")
+    hasty, patient, named = wait("leader", "--timeout=4s"), wait("leader"), wait("a", "--timeout=60s")
     assert hasty.wait() == NOT_YET
-    assert hasty.err == "kleader: error: nobody was seen to lead within 2s\n"
+    assert hasty.err == "kleader: error: nobody was seen to lead within 4s\n"
     assert patient.running
     fleet.start("a")
     assert (patient.wait(), named.wait()) == (0, 0)
@@ -69,7 +69,7 @@ def test_a_leader_is_waited_for_until_it_was_seen_alive(fleet: Fleet, wait: Wait
     running = wait("a")
     assert running.wait() == 0
     assert running.out == "lease.coordination.k8s.io/x held by a\n"
-    assert wait("b", "--timeout=2s").wait() == NOT_YET
+    assert wait("b", "--timeout=4s").wait() == NOT_YET
 
 
 def test_free_is_what_is_released_missing_or_seen_to_expire(fleet: Fleet, wait: Wait) -> None:
@@ -77,7 +77,7 @@ def test_free_is_what_is_released_missing_or_seen_to_expire(fleet: Fleet, wait: 
     leader = fleet.start("a")
     fleet.witness.wait_start()
     free = wait("free")
-    assert wait("free", "--timeout=3s").wait() == NOT_YET
+    assert wait("free", "--timeout=5s").wait() == NOT_YET
     leader.signal(signal.SIGTERM)
     assert free.wait() == 0
     assert "a has released it" in free.out
@@ -104,7 +104,7 @@ def test_a_change_is_another_leader_or_the_end_of_one(
     times = {"lease_duration": "5s", "renew_deadline": "3s", "retry_period": "1s"}
     go = processes.start(clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), **times), name="go")
     fleet.witness.wait_start()
-    assert wait("change", "--timeout=3s").wait() == NOT_YET
+    assert wait("change", "--timeout=5s").wait() == NOT_YET
     user = own_plane.new_user()
     change, ours = begun(own_plane, wait("change", user=user), user), wait("kleader")
     fleet.waiting("kleader", behind="go")
@@ -142,11 +142,11 @@ def test_what_waiting_cannot_help_ends_at_once_and_what_it_can_at_the_end(
     denied = wait("free", user=own_plane.new_bare_user())
     assert denied.wait() == FAILED
     assert 'cannot get resource "leases"' in denied.err
-    gone = wait("leader", "--timeout=3s", "-s", f"https://{LOOPBACK}:9")
+    gone = wait("leader", "--timeout=5s", "-s", f"https://{LOOPBACK}:9")
     assert gone.wait() == FAILED
-    assert "kleader: error: nobody can tell after 3s: cannot reach the API server" in gone.err
+    assert "kleader: error: nobody can tell after 5s: cannot reach the API server" in gone.err
     with HttpProxy(own_plane) as proxy:
         proxy.on(silence(), times=None)
-        silent = wait("leader", "--timeout=3s", user=own_plane.new_user(), server=proxy.url)
+        silent = wait("leader", "--timeout=5s", user=own_plane.new_user(), server=proxy.url)
         assert silent.wait() == FAILED
-        assert "kleader: error: nobody can tell after 3s: no answer yet" in silent.err
+        assert "kleader: error: nobody can tell after 5s: no answer yet" in silent.err

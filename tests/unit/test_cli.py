@@ -401,7 +401,7 @@ def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click
         given = [spelling] if param.is_flag else [spelling, value]
         assert shown(parse(*given, *command, **beside), field, expected), spelling
     assert shown(parse(*command, **{variable(param): value}, **beside), field, expected)
-    context = click.Context(run, info_name="run", auto_envvar_prefix="KLEADER_RUN")
+    context = click.Context(run, info_name="run", auto_envvar_prefix="KLEADER_RUN", help_option_names=["-h", "--help"])
     _, text = param.get_help_record(context) or ("", "")
     assert f"[env var: {variable(param)}" in text
 

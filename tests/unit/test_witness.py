@@ -172,6 +172,7 @@ def test_a_descendant_has_no_descriptor_but_the_witness_own(processes: Processes
     """What it held of its parent's (a pipe, a file lock) is closed: the flock and the log are left."""
     process = processes.start(witness.command("--descendant"))
     orphan = witness.wait_descendant()
+    witness.wait(lambda: witness.terms()[0].descendants[0].beats, "what tells its parent is closed")
     files = {str(fd.readlink()) for fd in Path(f"/proc/{orphan.pid}/fd").iterdir()}
     assert files == {str(witness.path), f"{witness.path}.lock"}
     process.signal(signal.SIGTERM)
