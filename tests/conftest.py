@@ -1,10 +1,17 @@
-"""What every test has: processes that do not outlive it, a witness, trials that are counted, and no silent skip."""
+"""What every test has: processes that do not outlive it, a witness, trials that are counted, and no silent skip.
+
+Where pytest-xdist runs tests in several workers, each has its own session: its own servers, and its own orphans. What
+the workers counted is summed up.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,8 +19,7 @@ from tests.support.checker import Witness
 from tests.support.processes import Processes, adopt_orphans, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Generator, Iterator
 
 _trials: Counter[str] = Counter()
 _skipped: list[str] = []
@@ -55,6 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--allow-skips", action="store_true", help="a skipped test does not fail the run")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores: most tests of a cluster wait, most of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure() -> None:
     adopt_orphans()
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):  # nohup, a background job: not what is tested
@@ -75,7 +87,43 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In workers, put those first that say they may take long, and last those that want to be alone."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: (_alone(item), -_limit(item)))
+
+
+def _alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def _limit(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark else 0.0
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What wants to be alone waits for the other workers' tests, and they for it; outside of any test's time limit."""
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    with (Path(item.config.option.basetemp).parent / "turns").open("w") as turns:
+        fcntl.flock(turns, fcntl.LOCK_EX if _alone(item) else fcntl.LOCK_SH)
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - a worker, of a plugin that may not be there
+    """What a worker leaves at its end; a worker that crashed leaves nothing, and its test has failed."""
+    output = getattr(node, "workeroutput", {})
+    _trials.update(output.get("trials", {}))
+    untried.extend(what for what in output.get("untried", ()) if what not in untried)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput |= {"trials": dict(_trials), "untried": untried}
     if _skipped and not session.config.getoption("allow_skips") and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

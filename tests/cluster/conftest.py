@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One worker starts the second control plane, for all tests that need one."""
+    if hasattr(config, "workerinput"):
+        for item in items:
+            if "plain_plane" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("plain_plane"))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Build before the first test: no test's time limit is meant to hold a build."""
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}

@@ -77,6 +77,7 @@ class Trio:
         self._running[gone] = self.fleet.waiting(gone, behind=leader, timings=DEFAULTS)
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_50_planned_handovers_and_10_crashes(
     plane: Plane, namespace: str, processes: Processes, tmp_path: Path, trials: Trials
