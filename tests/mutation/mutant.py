@@ -19,7 +19,7 @@ LONGEST = 150.0  # seconds for one pytest; a test that hangs fails by pytest-tim
 PATIENCE = "10"  # seconds that its tests wait for anything: a mutant often never does it
 # PIDs of its own: whatever a mutant may start, stop or kill, it is nobody else's, and ends with it.
 APART = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-APART += ["--pid", "--fork", "--mount-proc", "--kill-child"]
+APART += ["--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", '"$@"; exit $?', "-"]  # PID 1 is the shell
 # A mutant that cannot even run shows nothing.
 _BROKEN = re.compile(
     r"\b(?:SyntaxError|ImportError|ModuleNotFoundError|NameError|UnboundLocalError|fixture '.*' not)\b"

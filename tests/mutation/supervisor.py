@@ -149,6 +149,20 @@ MUTANTS = [
     ),
     # --- the tree
     Mutant(
+        "a pid that was reaped is sent nothing",
+        "supervisor/child.py",
+        "        if self.status is None:\n",
+        "        if True:\n",
+        "unit/test_minder.py::test_a_command_that_was_reaped_is_sent_nothing",
+    ),
+    Mutant(
+        "processes that die all the time keep no deadline waiting",
+        "supervisor/child.py",
+        "    while len(found) < most:\n",
+        "    while True:\n",
+        "unit/test_minder.py::test_no_more_are_reaped_in_one_turn_than_asked_for",
+    ),
+    Mutant(
         "orphans come to the supervisor (PR_SET_CHILD_SUBREAPER)",
         "supervisor/loop.py",
         "        platform.adopt_orphans()\n",
@@ -228,6 +242,41 @@ MUTANTS = [
         "process/test_deadline.py::test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing",
     ),
     # --- the elector
+    Mutant(
+        "an elector that hangs is killed before it loses its link",
+        "supervisor/elector.py",
+        "        self.kill()\n        self._hang_up()\n",
+        "        self._hang_up()\n        self.kill()\n",
+        "unit/test_minder.py::test_one_that_hangs_is_killed_before_it_loses_its_link",
+    ),
+    Mutant(
+        "a successor waits until its predecessor is reaped",
+        "supervisor/elector.py",
+        "            os.kill(self.pid, signal.SIGKILL)\n",
+        "            os.kill(self.pid, signal.SIGKILL)\n            self.pid = 0\n",
+        "unit/test_minder.py::test_a_successor_comes_once_its_predecessor_is_reaped_and_not_before",
+    ),
+    Mutant(
+        "an elector without a link is killed",
+        "supervisor/elector.py",
+        "            self._hang_up()\n            self.kill()\n",
+        "            self._hang_up()\n",
+        "unit/test_minder.py::test_one_that_has_let_go_of_its_link_is_killed",
+    ),
+    Mutant(
+        "an elector that takes no word any more is killed",
+        "supervisor/elector.py",
+        "        if self._channel and not self._channel.send(message):\n            self.kill()\n",
+        "        if self._channel:\n            self._channel.send(message)\n",
+        "unit/test_minder.py::test_one_that_takes_no_word_any_more_is_killed",
+    ),
+    Mutant(
+        "an elector that was stopped is killed",
+        "supervisor/minder.py",
+        '            self._log.warning("the elector was stopped: replacing it")\n            self._elector.replace()\n',
+        '            self._log.warning("the elector was stopped: replacing it")\n',
+        "unit/test_minder.py::test_one_that_was_stopped_is_killed",
+    ),
     Mutant(
         "a replaced elector inherits the incarnation",
         "supervisor/term.py",

@@ -128,6 +128,18 @@ def test_a_daemon_that_outlived_its_main_process_is_known_to_a_replaced_guard(
     trials.count(1, HANDOVERS)
 
 
+def test_a_guard_that_waits_dies_with_its_supervisor(candidate: Start, witness: Witness) -> None:
+    """There is nothing to guard yet, and nobody to lead."""
+    first = candidate(witness.command(), name="first")
+    witness.wait_start()
+    second = candidate(witness.command(), name="second")
+    waiting(second)
+    guard = guard_of(second)
+    second.kill()
+    wait_gone(guard)
+    end_all(witness, first)
+
+
 @pytest.mark.parametrize("fault", ["killed", "stopped"])
 def test_a_leader_without_its_guard_leads_on(candidate: Start, witness: Witness, trials: Trials, fault: str) -> None:
     first = candidate(witness.command(), name="first")

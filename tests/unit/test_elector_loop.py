@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import socket
-import subprocess
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,8 +22,11 @@ from kleader.link.plan import FOR_LIFE, Plan
 from kleader.log import Log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kleader.elector.recorder import Recorder
     from kleader.locks.base import Lock
+    from tests.support.processes import Processes
 
 TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
 
@@ -33,24 +36,23 @@ async def _never(_assign: m.Assign) -> tuple[Lock, Recorder]:
     raise AssertionError
 
 
-def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock() -> None:
+def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock(processes: Processes) -> None:
     """Its credentials may take long; a supervisor that is stopped then is killed after kill_at all the same."""
     plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with subprocess.Popen(["/bin/sleep", "600"]) as supervisor:  # it answers as a stopped one does
-        born = platform.process(supervisor.pid)
-        assert born
-        told = Channel(theirs)
-        told.send(m.Assign(1, "i", True, True, platform.clock(), "7", 0, 0, [], ""))  # noqa: FBT003
+    supervisor = processes.start(["/bin/sleep", "600"])  # it answers as a stopped one does
+    born = platform.process(supervisor.pid)
+    assert born
+    told = Channel(theirs)
+    told.send(m.Assign(1, "i", True, True, platform.clock(), "7", 0, 0, [], ""))  # noqa: FBT003
 
-        async def elect() -> None:
-            elector = Loop(plan, Channel(ours), Log(verbosity=-1), (supervisor.pid, born.start), _never)
-            running = asyncio.ensure_future(elector.run())
-            await asyncio.to_thread(supervisor.wait, 60)
-            running.cancel()
+    async def elect() -> None:
+        elector = Loop(plan, Channel(ours), Log(verbosity=-1), (supervisor.pid, born.start), _never)
+        running = asyncio.ensure_future(elector.run())
+        assert await asyncio.to_thread(supervisor.wait) == -9
+        running.cancel()
 
-        asyncio.run(elect())
-        assert supervisor.returncode == -9
+    asyncio.run(elect())
     told.close()
     ours.close()
 
@@ -89,6 +91,76 @@ def test_what_is_ended_before_it_has_begun_leaves_no_word() -> None:
     ours.close()
 
 
+@pytest.fixture
+def elector() -> Iterator[Loop]:
+    """One that was told of its term, and has no lock yet."""
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    made = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
+    made._term = 3
+    made._guard("i")
+    yield made
+    theirs.close()
+    ours.close()
+
+
+def test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only(elector: Loop) -> None:
+    dog, now = elector._watchdog, platform.clock()
+    assert dog
+    elector._lead(e.Lead(now + 60, now + 90, "7", 0, 0))
+    assert dog.kill_at == now + 90
+    elector._extend(e.Extend(now + 70, now + 100))
+    assert dog.kill_at == now + 100
+    elector._extend(e.Extend(now + 65, now + 95))
+    assert dog.kill_at == now + 100
+
+
+@pytest.mark.parametrize(("kill_now", "hurries"), [(True, True), (False, False)])
+def test_the_second_guard_hurries_where_somebody_else_may_lead(elector: Loop, *, kill_now: bool, hurries: bool) -> None:
+    dog, now = elector._watchdog, platform.clock()
+    assert dog
+    dog.kill_at = now + 90
+    elector._lose(e.Lost("another leads", kill_now=kill_now))
+    assert (dog.kill_at < now + 90) is hurries
+
+
+def test_words_of_another_term_count_for_nothing(elector: Loop) -> None:
+    """The command of a term that is over is nobody's to kill by now, and an Empty disarms the guard of its own term."""
+    dog, orphans = elector._watchdog, elector._orphans
+    assert dog
+    assert orphans
+    dog.kill_at = platform.clock() + 90
+    elector._hear(m.Started(2, 1, 1))
+    elector._hear(m.Empty(2, True, ""))  # noqa: FBT003
+    assert dog.kill_at < math.inf
+    assert not orphans.any
+    elector._hear(m.Started(3, 1, 1))
+    assert orphans.any
+
+
+def test_what_a_predecessor_was_told_of_is_killed_when_the_supervisor_dies(
+    monkeypatch: pytest.MonkeyPatch, processes: Processes
+) -> None:
+    monkeypatch.setattr("os._exit", sys.exit)
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    async def elect(started: list[list[int]]) -> None:
+        elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
+        elector._timer = platform.Timer()
+        elector._assigned(m.Assign(1, "i", True, True, platform.clock(), "7", 0, 0, started, ""))  # noqa: FBT003
+        elector._deserted()
+
+    command = processes.start(["/bin/sleep", "600"])
+    found = platform.process(command.pid)
+    assert found
+    with pytest.raises(SystemExit):
+        asyncio.run(elect([[found.pid, found.start]]))
+    assert command.wait() == -9
+    theirs.close()
+    ours.close()
+
+
 class Undying(Orphans):
     """Some that die when they are looked for the third time."""
 
@@ -116,26 +188,26 @@ def test_an_elector_that_has_not_found_the_lock_stays_for_what_would_not_die_if_
     ours.close()
 
 
-def test_a_shortage_does_not_end_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shortage_does_not_end_the_sweep(monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
     """Too many open files on the machine: the guard goes on looking, and holds the lock meanwhile."""
-    with subprocess.Popen(["/bin/sleep", "600"]) as command:
-        found = platform.process(command.pid)
-        assert found
-        orphans = Orphans(1, -1, "KLEADER_TERM_none")
-        orphans.started(found.pid, found.start)
-        looks: list[int] = []
-        real = platform.processes
+    command = processes.start(["/bin/sleep", "600"])
+    found = platform.process(command.pid)
+    assert found
+    orphans = Orphans(1, -1, "KLEADER_TERM_none")
+    orphans.started(found.pid, found.start)
+    looks: list[int] = []
+    real = platform.processes
 
-        def short() -> dict[int, platform.Process]:
-            looks.append(1)
-            if len(looks) <= 3:
-                _too_many()
-            command.poll()
-            return real()
+    def short() -> dict[int, platform.Process]:
+        looks.append(1)
+        if len(looks) <= 3:
+            _too_many()
+        command.popen.poll()
+        return real()
 
-        monkeypatch.setattr(platform, "processes", short)
-        assert orphans.sweep_until_none()
-        assert command.wait(60) == -9
+    monkeypatch.setattr(platform, "processes", short)
+    assert orphans.sweep_until_none()
+    assert command.wait() == -9
 
 
 def _too_many() -> NoReturn:

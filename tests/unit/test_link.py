@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
+from kleader.link import channel
 from kleader.link import messages as m
 from kleader.link import plan as plans
 from kleader.link.channel import Channel
@@ -93,11 +94,23 @@ def test_a_send_never_blocks(link: tuple[Channel, Channel]) -> None:
     while ours.send(m.Started(1, sent, 0)):
         sent += 1
     assert sent > 0
+    assert ours.open, "it is full, not broken"
     arrived: list[m.Message] = []
     while some := theirs.receive():
         arrived += some
     assert arrived == [m.Started(1, n, 0) for n in range(sent)]
     assert theirs.open
+
+
+def test_a_flood_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends all the time keeps no deadline waiting."""
+    monkeypatch.setattr(channel, "_FULLEST", 3)
+    ours, theirs = (Channel(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    for _ in range(4):
+        ours.send(m.Ping(1))
+    assert (len(theirs.receive()), len(theirs.receive())) == (3, 1)
+    ours.close()
+    theirs.close()
 
 
 def test_last_words_are_heard_before_the_end(link: tuple[Channel, Channel]) -> None:

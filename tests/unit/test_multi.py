@@ -28,6 +28,7 @@ class Server:
     def __init__(self) -> None:
         self.found: dict[str, dict[str, Any]] = {}
         self.asked: list[tuple[str, str]] = []
+        self.sent: list[dict[str, Any]] = []
         self.version = 100
         self.refuses: Callable[[str, str], bool] = lambda _method, _kind: False
         self.deaf = False  # it answers with what there was
@@ -43,6 +44,7 @@ class Server:
                 raise LockError(Kind.MISSING, "not found")
             return self.found[kind]
         assert body
+        self.sent.append(body)
         if self.deaf and kind in self.found:
             return self.found[kind]
         self.version += 1
@@ -144,6 +146,19 @@ def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> 
     assert error.value.failure.kind is Kind.CONFLICT
     server.refuses = lambda _method, _kind: False
     assert get(lock).record.holder == UNKNOWN
+
+
+def test_neither_is_written_on_another_version_than_the_decision_saw(server: Server) -> None:
+    """One that came since is met by a creation, which overwrites nothing; one that changed, by the version before."""
+    put(server, EndpointsLock, FREE)
+    lock = multi(server)
+    base = get(lock)
+    put(server, Lease, replace(HELD, holder="l"))
+    put(server, EndpointsLock, replace(HELD, holder="e"))
+    asyncio.run(lock.write(base, HELD, "i", 1))
+    first, second = (body["metadata"] for body in server.sent[-2:])
+    assert first["resourceVersion"] == base.version
+    assert not {"uid", "resourceVersion"} & set(second)
 
 
 def test_an_answer_that_does_not_show_the_write_is_none(server: Server) -> None:

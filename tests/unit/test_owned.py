@@ -11,7 +11,7 @@ import pytest
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.locks.base import LockError, WatchError
-from kleader.locks.owned import Home, OwnedLock
+from kleader.locks.owned import Home, OwnedLock, gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -146,3 +146,65 @@ def test_who_is_told_of_another_owner_before_it_creates_the_lock_does_not(claim:
     with pytest.raises(LockError) as error:
         asyncio.run(write_after_news())
     assert error.value.failure.kind is Kind.CONFLICT
+
+
+def pod(status: dict[str, Any] | None = None, uid: str = "u") -> dict[str, Any]:
+    containers = {"spec": {"containers": [{"name": "main"}, {"name": "side"}]}}
+    return {"metadata": {"uid": uid}, **containers, "status": status or {"phase": "Running"}}
+
+
+def ended(phase: str, reason: str, *names: str) -> dict[str, Any]:
+    statuses = [{"name": name, "state": {"terminated": {"exitCode": 0}}} for name in names]
+    return {"phase": phase, "reason": reason, "containerStatuses": statuses}
+
+
+@pytest.mark.parametrize(("found", "dead"), [
+    (None, True),
+    (pod(uid="another's"), True),
+    (pod(), False),
+    (pod(ended("Failed", "Evicted", "main", "side")), True),
+    (pod(ended("Failed", "NodeLost", "main", "side")), False),
+    (pod(ended("Running", "Evicted", "main", "side")), False),
+    (pod(ended("Failed", "Evicted", "main")), False),
+    (pod({**ended("Failed", "Evicted", "main", "side"), "ephemeralContainerStatuses": [{"state": {"running": {}}}]}),
+     False),
+], ids=["no Pod", "another of its name", "a living one", "evicted", "a lost node's", "a phase that is none",
+        "a container that nobody knows of", "a container that runs"])  # fmt: skip
+def test_a_pod_is_dead_where_it_is_gone_or_was_evicted_and_all_of_it_has_ended(
+    found: dict[str, Any] | None, *, dead: bool
+) -> None:
+    assert gone(found, "u") is dead
+
+
+def test_another_uid_under_ones_own_name_is_another_pod(claim: socket.socket) -> None:
+    """A StatefulSet's, which came back under its name while the old one lives on a node that was lost."""
+    server = Server("me")
+    server.owned("me")["metadata"]["ownerReferences"][0]["uid"] = "uid of the one before"
+    server.found[PODS + "me"]["metadata"]["uid"] = "uid of me"
+    seen = asyncio.run(lock(server, claim).get(1))
+    assert not seen.ours
+
+
+def test_another_process_of_ones_own_pod_is_not_ones_own_term(claim: socket.socket) -> None:
+    server = Server("me")
+    server.owned("me")
+    seen = asyncio.run(lock(server, claim).get(1))
+    assert seen.ours
+    assert seen.incarnation == "term of me", "which the election compares with its own"
+
+
+def test_of_two_of_one_pod_the_second_waits(claim: socket.socket) -> None:
+    server = Server("me")
+    server.owned("me")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        assert not asyncio.run(lock(server, claim).get(1)).fault
+        seen = asyncio.run(lock(server, other).get(1))
+        assert "another kleader of this Pod contends for it" in seen.fault
+
+
+def test_what_is_left_of_an_earlier_term_keeps_the_lock(claim: socket.socket) -> None:
+    server: Any = Server("me")
+    server.owned("me")
+    home = Home("me", "", claim, lambda _spared, _doomed: True)
+    seen = asyncio.run(OwnedLock(server, "n", "x", {}, lambda _: None, home).get(1))
+    assert "processes of an earlier term still run here" in seen.fault

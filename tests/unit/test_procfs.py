@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,3 +80,16 @@ def test_a_pid_that_is_another_processs_by_now_leads_nowhere(
     assert not procfs.kill(found._replace(start=found.start - 1))
     assert alive(children[0])
     assert procfs.kill(found)
+
+
+@pytest.mark.parametrize("what", ["children(())", "process(os.getpid())", "list(procfs.below(os.getpid(), ()))"])
+def test_a_shortage_of_descriptors_is_no_proof_that_nobody_is_there(what: str) -> None:
+    code = (
+        "import os, resource, sys; sys.path.insert(0, sys.argv[1]); from kleader.platform import procfs\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
+        f"try: {what if 'list' in what else f'procfs.{what}'}\n"
+        "except OSError as error: print(error.errno)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, root], capture_output=True, check=True)
+    assert done.stdout == b"%d\n" % errno.EMFILE

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kleader.log import Log
+    from tests.support.checker import Witness
+    from tests.support.processes import Processes
 
 KILL_AT, MARGIN = 100.0, 0.25
 
@@ -88,6 +90,18 @@ def test_a_renewal_moves_it_all(scene: Scene) -> None:
     scene.dog.kill_at = KILL_AT + 10
     assert scene.at(KILL_AT + MARGIN) == []
     assert scene.dog.due == KILL_AT + 10
+    assert scene.at(KILL_AT + 10) == ["ask"], "it may have slept since, and be awake now"
+
+
+def test_who_has_to_be_dead_now_is_asked_now(scene: Scene) -> None:
+    """Somebody else may lead: kill_at is brought forward, and never put off."""
+    scene.now = KILL_AT - 50
+    scene.dog.hurry()
+    assert scene.did == ["ask"]
+    assert scene.at(KILL_AT - 50 + MARGIN) == ["look", "kill", "sweep", "log", "ask"]
+    scene.dog.kill_at = KILL_AT - 60
+    scene.dog.hurry()
+    assert scene.dog.kill_at == KILL_AT - 60
 
 
 @pytest.fixture
@@ -126,3 +140,72 @@ def test_what_is_below_the_supervisor_itself_is_swept(family: tuple[int, int]) -
     orphans.look()
     assert orphans.sweep() == 1
     wait_until(lambda: not alive(child), "the child is dead", 30)
+
+
+def test_a_pid_that_is_another_processs_by_now_is_not_swept(family: tuple[int, int]) -> None:
+    parent, _ = family
+    found = platform.process(parent)
+    assert found
+    orphans = Orphans(1, -1, "KLEADER_TERM_none")
+    orphans.started(parent, found.start + 1)
+    assert orphans.sweep() == 0
+    assert alive(parent)
+
+
+def test_who_descends_from_the_command_is_swept_with_it(family: tuple[int, int]) -> None:
+    """Seen by nobody while the supervisor lived."""
+    parent, child = family
+    found = platform.process(parent)
+    assert found
+    orphans = Orphans(1, -1, "KLEADER_TERM_none")
+    orphans.started(parent, found.start)
+    assert orphans.sweep() == 2
+    wait_until(lambda: not alive(child), "the child is dead")
+
+
+def test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is(processes: Processes) -> None:
+    running = processes.start(["/bin/sleep", "600"], env={"KLEADER_TERM_of_test_watchdog": "1"})
+    orphans = Orphans(1, -1, "KLEADER_TERM_of_test_watchdog")
+    orphans.any = True
+    wait_until(orphans.sweep, "it is found")
+    assert running.wait() == -9
+
+
+def test_a_zombie_whose_second_thread_works_is_swept(witness: Witness, processes: Processes) -> None:
+    command = processes.start(witness.command("--zombie-leader"))
+    witness.wait_start()
+    wait_until(lambda: (found := platform.process(command.pid)) and found.state == "Z", "the zombie")
+    found = platform.process(command.pid)
+    assert found
+    orphans = Orphans(1, -1, "KLEADER_TERM_none")
+    orphans.started(found.pid, found.start)
+    orphans.look()
+    assert orphans.sweep() == 1
+    assert command.wait() == -9
+
+
+def test_the_sweep_ends_when_nothing_is_found_twice_in_a_row() -> None:
+    """What forked during the first look is met by the second."""
+
+    class Brood(Orphans):
+        found = [1, 0, 1, 0, 0, 1]  # noqa: RUF012 - of one test
+
+        def sweep(self) -> int:
+            return self.found.pop(0)
+
+    brood = Brood(1, -1, "KLEADER_TERM_none")
+    assert brood.sweep_until_none()
+    assert brood.found == [1]
+
+
+def test_what_is_below_a_supervisor_is_known_when_that_is_dead(processes: Processes) -> None:
+    parent = processes.start(["/bin/sh", "-c", "sleep 600 & echo $!; wait"])
+    wait_until(lambda: "\n" in parent.out, "the child's pid")
+    child, found = int(parent.out), platform.process(parent.pid)
+    assert found
+    orphans = Orphans(parent.pid, found.start, "KLEADER_TERM_none")
+    orphans.any = True
+    orphans.look()
+    parent.kill()
+    assert orphans.sweep() == 1
+    wait_until(lambda: not alive(child), "the child is dead")

@@ -1,0 +1,291 @@
+"""The guards of the elector, of the file lock's guard, and of the link between them and the supervisor."""
+
+from __future__ import annotations
+
+from tests.mutation.mutant import Mutant
+
+MUTANTS = [
+    # --- the second guard
+    Mutant(
+        "the second guard asks before it kills",
+        "elector/watchdog.py",
+        " and self.heard_at < self._asked_at:",
+        ":",
+        "unit/test_watchdog.py::test_a_supervisor_that_answers_is_left_to_its_sweep",
+    ),
+    Mutant(
+        "it asks anew at each kill_at",
+        "elector/watchdog.py",
+        "if self._asked_at >= self.kill_at and ",
+        "if ",
+        "unit/test_watchdog.py::test_a_renewal_moves_it_all",
+    ),
+    Mutant(
+        "it kills the supervisor first",
+        "elector/watchdog.py",
+        "            self._orphans.kill_supervisor()\n            self._orphans.sweep()\n",
+        "            self._orphans.sweep()\n            self._orphans.kill_supervisor()\n",
+        "unit/test_watchdog.py::test_a_supervisor_that_does_not_answer_is_killed_before_it_is_written_of",
+    ),
+    Mutant(
+        "it looks at the tree while the supervisor lives",
+        "elector/watchdog.py",
+        "        self._orphans.look()  # while",
+        "        # while",
+        "unit/test_watchdog.py::test_a_supervisor_that_does_not_answer_is_killed_before_it_is_written_of",
+    ),
+    Mutant(
+        "it sweeps after that",
+        "elector/watchdog.py",
+        "            self._orphans.sweep()\n",
+        "",
+        "unit/test_watchdog.py::test_a_supervisor_that_does_not_answer_is_killed_before_it_is_written_of",
+    ),
+    Mutant(
+        "it hurries where somebody else may lead",
+        "elector/loop.py",
+        "            self._watchdog.hurry()\n",
+        "            pass\n",
+        "unit/test_elector_loop.py::test_the_second_guard_hurries_where_somebody_else_may_lead",
+    ),
+    Mutant(
+        "who hurries does not put off",
+        "elector/watchdog.py",
+        "        self.kill_at = min(self.kill_at, platform.clock())\n",
+        "        self.kill_at = platform.clock()\n",
+        "unit/test_watchdog.py::test_who_has_to_be_dead_now_is_asked_now",
+    ),
+    Mutant(
+        "it is armed when the term begins",
+        "elector/loop.py",
+        "            self._watchdog.kill_at = lead.kill_at\n",
+        "",
+        "unit/test_elector_loop.py::test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only",
+    ),
+    Mutant(
+        "it moves forward only",
+        "elector/loop.py",
+        "max(self._watchdog.kill_at, extend.kill_at)",
+        "extend.kill_at",
+        "unit/test_elector_loop.py::test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only",
+    ),
+    Mutant(
+        "it is armed in an elector that takes over",
+        "elector/loop.py",
+        "        if self._watchdog and assign.leading:\n",
+        "        if False:\n",
+        "unit/test_elector_loop.py::test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock",
+    ),
+    Mutant(
+        "who takes over knows whom its predecessor was told of",
+        "elector/loop.py",
+        "        for pid, start in assign.started:\n            if self._orphans:\n",
+        "        for pid, start in assign.started:\n            if False:\n",
+        "unit/test_elector_loop.py::test_what_a_predecessor_was_told_of_is_killed_when_the_supervisor_dies",
+    ),
+    Mutant(
+        "to an elector the words of another term count for nothing",
+        "elector/loop.py",
+        "        elif message.term != self._term:\n            return\n",
+        "",
+        "unit/test_elector_loop.py::test_words_of_another_term_count_for_nothing",
+    ),
+    Mutant(
+        "the end of the link is the supervisor's death",
+        "elector/loop.py",
+        "        if not self._channel.open:\n            self._deserted()\n",
+        "",
+        "process/test_elector.py::test_it_does_not_outlive_its_supervisor",
+    ),
+    Mutant(
+        "what a dead supervisor leaves is swept",
+        "elector/loop.py",
+        "            while not self._orphans.sweep_until_none():\n",
+        "            while False:\n",
+        "unit/test_elector_loop.py::test_what_a_predecessor_was_told_of_is_killed_when_the_supervisor_dies",
+    ),
+    Mutant(
+        "a lock without expiry keeps its elector until that is done",
+        "elector/loop.py",
+        "if self._plan.lock != FOR_LIFE:",
+        "if True:",
+        "unit/test_elector_loop.py::"
+        "test_an_elector_that_has_not_found_the_lock_stays_for_what_would_not_die_if_that_keeps_others_away",
+    ),
+    Mutant(
+        "an elector is deaf to signals",
+        "elector/api.py",
+        "        signal.signal(number, signal.SIG_IGN)\n",
+        "        pass\n",
+        "process/test_elector.py::test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_ignored",
+    ),
+    Mutant(
+        "an elector has a session of its own",
+        "link/start.py",
+        "        os.setsid()\n",
+        "        pass\n",
+        "process/test_elector.py::test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_ignored",
+    ),
+    # --- whom it sweeps
+    Mutant(
+        "a supervisor is known by its start time, too",
+        "elector/orphans.py",
+        "and now and now.start == self._start:",
+        "and now:",
+        "unit/test_watchdog.py::test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else",
+    ),
+    Mutant(
+        "what is below a supervisor that is dead is nobody's",
+        "elector/orphans.py",
+        "            if self.supervisor_lives():  # else",
+        "            if True:  # else",
+        "unit/test_watchdog.py::test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else",
+    ),
+    Mutant(
+        "what was seen is known by its start time, too",
+        "elector/orphans.py",
+        " if pid in table and table[pid].start == start}",
+        " if pid in table}",
+        "unit/test_watchdog.py::test_a_pid_that_is_another_processs_by_now_is_not_swept",
+    ),
+    Mutant(
+        "what the supervisor has below it is seen while it lives",
+        "elector/orphans.py",
+        "                self._known |= seen\n",
+        "                pass\n",
+        "unit/test_watchdog.py::test_what_is_below_a_supervisor_is_known_when_that_is_dead",
+    ),
+    Mutant(
+        "who carries the term's marker is found",
+        "elector/orphans.py",
+        "and pid not in own and platform.environment_has(pid, self._marker):",
+        "and False:",
+        "unit/test_watchdog.py::test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is",
+    ),
+    Mutant(
+        "who descends from what is known is found",
+        "elector/orphans.py",
+        "        targets |= {each.pid: each for each in platform.descendants(table, roots, own)}\n",
+        "",
+        "unit/test_watchdog.py::test_who_descends_from_the_command_is_swept_with_it",
+    ),
+    Mutant(
+        "a sweep goes on until nothing is found twice",
+        "elector/orphans.py",
+        "        while quiet < 2:",
+        "        while quiet < 1:",
+        "unit/test_watchdog.py::test_the_sweep_ends_when_nothing_is_found_twice_in_a_row",
+    ),
+    Mutant(
+        "a shortage of descriptors does not end a sweep",
+        "elector/orphans.py",
+        "            except (OSError, MemoryError):  # too many open files on this machine: again in a moment\n"
+        "                quiet = 0\n",
+        "            except (OSError, MemoryError):  # too many open files on this machine: again in a moment\n"
+        "                quiet += 1\n",
+        "unit/test_elector_loop.py::test_a_shortage_does_not_end_the_sweep",
+    ),
+    Mutant(
+        "a zombie with a second thread is alive",
+        "platform/table.py",
+        " and self.threads <= 1",
+        "",
+        "unit/test_watchdog.py::test_a_zombie_whose_second_thread_works_is_swept",
+    ),
+    # --- the file lock's guard
+    Mutant(
+        "a supervisor's death is followed by a sweep before the file lock is free",
+        "elector/guard.py",
+        "                self._deserted()\n",
+        "",
+        "process/test_file_lock.py::"
+        "test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_up_first",
+    ),
+    Mutant(
+        "a guard that holds the lock does not die with the supervisor",
+        "elector/guard.py",
+        "        platform.die_with_parent(0)\n",
+        "",
+        "process/test_file_lock.py::"
+        "test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_up_first",
+    ),
+    Mutant(
+        "a guard that waits does",
+        "elector/guard.py",
+        "        platform.die_with_parent(signal.SIGKILL)\n",
+        "",
+        "process/test_file_lock.py::test_a_guard_that_waits_dies_with_its_supervisor",
+    ),
+    Mutant(
+        "a replaced guard knows whom to kill",
+        "elector/guard.py",
+        "            self._orphans.started(pid, start)\n        self._orphans.look()\n",
+        "            pass\n        self._orphans.look()\n",
+        "process/test_file_lock.py::test_a_daemon_that_outlived_its_main_process_is_known_to_a_replaced_guard",
+    ),
+    Mutant(
+        "a guard keeps the lock until nothing is left",
+        "elector/guard.py",
+        "            while not self._orphans.sweep_until_none():\n",
+        "            if not self._orphans.sweep_until_none():\n",
+        "unit/test_guard.py::test_it_keeps_the_lock_until_what_a_dead_supervisor_left_is_dead",
+    ),
+    Mutant(
+        "the name is looked at again once its socket is had",
+        "elector/guard.py",
+        "                return file.in_place(self._fd, plan.file)\n",
+        "                return True\n",
+        "unit/test_guard.py::test_the_name_is_looked_at_again_once_its_socket_is_had",
+    ),
+    Mutant(
+        "who leads on a file that was removed keeps newcomers away",
+        "elector/guard.py",
+        "            if file.claim(self._claim, plan.file):\n",
+        "            if True:\n",
+        "unit/test_guard.py::test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away",
+    ),
+    Mutant(
+        "a leader whose lock file was replaced has lost",
+        "elector/guard.py",
+        "            if not lost and not file.in_place(self._fd, self._plan.file):\n",
+        "            if False:\n",
+        "process/test_file_lock.py::"
+        "test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads[replaced]",
+    ),
+    Mutant(
+        "no term begins without its token on disk",
+        "elector/guard.py",
+        "            file.write(self._fd, record)\n",
+        "            pass\n",
+        "process/test_file_lock.py::test_the_record_is_in_the_file_before_the_command_starts",
+    ),
+    # --- the link
+    Mutant(
+        "a send never blocks",
+        "link/channel.py",
+        "        sock.setblocking(False)\n",
+        "        sock.settimeout(1)\n",
+        "unit/test_link.py::test_a_send_never_blocks",
+    ),
+    Mutant(
+        "last words are heard before the end",
+        "link/channel.py",
+        "still there\n                continue\n",
+        "still there\n                break\n",
+        "unit/test_link.py::test_last_words_are_heard_before_the_end",
+    ),
+    Mutant(
+        "what has a field of another type is no message",
+        "link/messages.py",
+        "            elif not _CHECKS[wanted[name]](value):\n                return None\n",
+        "",
+        "unit/test_link.py::test_what_is_no_message_is_none",
+    ),
+    Mutant(
+        "a flood of words keeps no deadline waiting",
+        "link/channel.py",
+        "        for _ in range(_FULLEST):\n",
+        "        while True:\n",
+        "unit/test_link.py::test_a_flood_is_taken_in_parts",
+    ),
+]

@@ -1,0 +1,58 @@
+"""The process with the network: what it does whatever becomes of the network."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.process.conftest import KLEADER
+from tests.support.processes import Process, alive, descendants, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from tests.support.processes import Processes
+
+
+@pytest.fixture
+def candidate(processes: Processes) -> Process:
+    """One that has no API server to reach."""
+    return processes.start([*KLEADER, "run", "--name=jobs", "-s", "https://127.0.0.1:1", "--", "true"])
+
+
+def elector_of(candidate: Process) -> int:
+    """The pid of its elector, once that has tried to reach the API server."""
+    candidate.wait_err("127.0.0.1:1")
+    (elector,) = [pid for pid in descendants(candidate.pid) if b"elect" in cmdline(pid).split(b"\0")]
+    return elector
+
+
+def cmdline(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_it_does_not_outlive_its_supervisor(candidate: Process) -> None:
+    elector = elector_of(candidate)
+    candidate.kill()
+    wait_gone(elector)
+
+
+def test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_ignored(candidate: Process) -> None:
+    """A TERM to all of a group or a Ctrl-C must not hit both processes; it ends by its link."""
+    elector = elector_of(candidate)
+    assert os.getsid(elector) == elector
+    status = Path(f"/proc/{elector}/status").read_text()
+    ignored = int(re.findall(r"^SigIgn:\s+(\w+)", status, re.MULTILINE)[0], 16)
+    heard = {number for number in signal.valid_signals() if not ignored & 1 << (number - 1)}
+    assert heard <= {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+
+
+def test_one_that_was_stopped_is_killed_and_replaced(candidate: Process) -> None:
+    elector = elector_of(candidate)
+    os.kill(elector, signal.SIGSTOP)
+    candidate.wait_err("the elector was stopped: replacing it")
+    wait_gone(elector)
+    wait_until(lambda: [pid for pid in descendants(candidate.pid) if alive(pid)], "another")
