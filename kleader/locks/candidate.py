@@ -122,6 +122,7 @@ class LeaseCandidate:
         if self._left:
             self._left, self._tried, self._found, self._tasks = False, False, None, []
             self._doubtful, self._renewed_at, self._again_at = False, -RENEWAL, inf
+            self._writing = asyncio.Lock()  # nobody writes any more, and who left has kept it
 
     async def leave(self, timeout: float) -> None:
         """Be known no more; LockError where that failed. What is being written is waited for, or it would come back."""

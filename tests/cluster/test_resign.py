@@ -95,6 +95,27 @@ def test_on_loss_wait_it_lets_others_go_first_and_contends_again(fleet: Fleet, a
     fleet.witness.check(terms=2)
 
 
+def test_a_coordinated_candidate_that_contends_again_is_known_again_only_then(
+    own_plane: ControlPlane, fleet: Fleet, ask: Ask
+) -> None:
+    """Else the control plane would name it again at once."""
+    place = Place(own_plane, fleet.namespace, COORDINATED)
+    candidate = path("coordination.k8s.io/v1beta1", "LeaseCandidate", fleet.namespace, "a")
+    leader = fleet.start("a", *place.options, "--on-loss=wait", kubeconfig=place.kubeconfig())
+    fleet.witness.wait_start()
+    began = time.monotonic()
+    assert ask("resign").wait() == 0
+    leader.wait_err("standing aside")
+    assert own_plane.api.find(candidate) is None
+    assert fleet.witness.wait_start(2).identity == "a"
+    assert time.monotonic() - began >= DURATION
+    assert own_plane.api.find(candidate)
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    assert own_plane.api.find(candidate) is None
+    fleet.witness.check(terms=2)
+
+
 def test_with_no_release_too_what_is_asked_for_is_done(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a", "--no-release")
     fleet.witness.wait_start()
