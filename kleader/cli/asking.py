@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 import click
@@ -20,6 +19,7 @@ from kleader.locks.base import LockError
 from kleader.locks.permissions import to_ask
 from kleader.watching import fleet
 from kleader.watching.board import Board, Change
+from kleader.watching.files import Files
 from kleader.watching.seen import Look, State
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 NOT_DONE = 1
 _HOPELESS = {Kind.DENIED, Kind.REFUSED, Kind.HOPELESS}
+_KLEADER = "kleader"  # its field manager: as its requests' User-Agent
 _AGAIN = 0.2  # seconds before a request that was not answered is made again
 _LOOK = 0.5  # seconds between two looks at the clock
 
@@ -92,6 +93,9 @@ class Errand:
                 seen = await lock.get(self.what.timeout)
                 if seen.incarnation != request.incarnation:
                     return False
+                writer = lock.writer(seen.base)
+                if writer not in {"", _KLEADER}:  # client-go keeps the annotations of whom it took the lock from
+                    self._refuse(words.printable(f"{request.holder[:256]}, of {writer},"))
                 if request.to and _coordinated(seen):
                     fail(
                         f"the control plane names the leader of {self._name}: only resign can ask for another", NOT_DONE
@@ -127,9 +131,13 @@ class Errand:
         if look.seen.given:
             fail(f"{holder} has just been named the next leader, and has not taken the lock yet", NOT_DONE)
         if look.state is not State.FREE and not look.seen.incarnation:
-            mend = "end its process, or see --force of kleader resign"
-            fail(f"{holder} leads, which is no kleader and cannot be asked: {mend}", NOT_DONE)
+            self._refuse(holder)
         return look
+
+    @staticmethod
+    def _refuse(who: str) -> NoReturn:
+        mend = "end its process, or see --force of kleader resign"
+        fail(f"{who} leads, which is no kleader and cannot be asked: {mend}", NOT_DONE)
 
 
 class Term(NamedTuple):
@@ -259,12 +267,12 @@ def refuse_file(what: Asked) -> None:
         return
     try:
         path = what.path or file.default_path(what.namespace or "default", what.name)
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        fail(f"no requests are left in a lock file, and there is none: {error.strerror}", NOT_DONE)
-    try:
-        pid = (file.read(fd) or {}).get("pid")
-    finally:
-        os.close(fd)
+        found, _ = reach.run(Files(path).look())
+        if not any(seen.record.holder for seen in found.values()):
+            fail(f"nobody holds the lock file {path}", NOT_DONE)
+        with open(path, "rb") as opened:
+            pid = (file.read(opened.fileno()) or {}).get("pid")
+    except (OSError, LockError) as error:
+        fail(f"no requests are left in a lock file: {error}", NOT_DONE)
     how = f"kill -TERM {pid}" if isinstance(pid, int) else "TERM"
     fail(f"no requests are left in a lock file: its leader is on this machine, end it with {how}", NOT_DONE)

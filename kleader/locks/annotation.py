@@ -44,6 +44,10 @@ class AnnotationLock(ObjectLock):
         """Into its annotation."""
         body["metadata"]["annotations"][LEADER] = to_annotation(record)
 
+    def writer(self, found: dict[str, Any]) -> str:
+        """Of the annotation."""
+        return notes.writer(found, LEADER)
+
     def give(self, body: dict[str, Any], record: Record) -> None:
         """In the record itself."""
         body["metadata"]["annotations"][LEADER] = notes.given_text(record)

@@ -24,6 +24,23 @@ def note(found: dict[str, Any], name: str = INCARNATION) -> object:
     return annotations.get(name) if isinstance(annotations, dict) else None
 
 
+def writer(found: dict[str, Any], key: str = "") -> str:
+    """The field manager whose record is in an object: in its spec, or the annotation ``key``; "": nobody's told."""
+    path = ("f:metadata", "f:annotations", f"f:{key}") if key else ("f:spec", "f:renewTime")
+    entries = found.get("metadata", {}).get("managedFields")
+    told = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    owners = [each for each in told if _within(each.get("fieldsV1"), path)]
+    return str(max(owners, key=lambda each: str(each.get("time") or ""), default={}).get("manager") or "")
+
+
+def _within(fields: object, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(fields, dict) or part not in fields:
+            return False
+        fields = fields[part]
+    return True
+
+
 def given(found: dict[str, Any], record: Record) -> bool:
     """Whether an object with this record says that its holder was named by the last one, and has not written it."""
     time = record.renewed

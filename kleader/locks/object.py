@@ -63,6 +63,10 @@ class ObjectLock:
         """Put the record into the object."""
         raise NotImplementedError
 
+    def writer(self, found: dict[str, Any]) -> str:
+        """The field manager that wrote the record; "": nobody's told."""
+        return notes.writer(found)
+
     def give(self, body: dict[str, Any], record: Record) -> None:
         """Say in an object with this record that the last holder named this one, who has not written it yet."""
         if record.renewed is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +215,25 @@ def test_a_client_go_leader_is_refused_and_not_written_to(
     assert now.out == f"{NAME} cleared: foreign held it\n"
 
 
+def test_a_client_go_leader_that_took_a_kleader_s_lock_is_told_from_that(
+    fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]]
+) -> None:
+    """Though it keeps the incarnation, like all annotations."""
+    leader = fleet.start("a")
+    fleet.witness.wait_start()
+    kill_whole(leader)
+    config = fleet.plane.kubeconfig(namespace=fleet.namespace)
+    timings = {"lease_duration": "5s", "renew_deadline": "3s", "retry_period": "1s"}
+    processes.start(clientgo(config, fleet.namespace, "x", "foreign", fleet.witness.command(), **timings))
+    fleet.witness.wait_start(2)
+    assert INCARNATION in fleet.lease()["metadata"]["annotations"]
+    asked = ask("resign")
+    assert asked.wait() == NOT_DONE
+    assert "foreign, of current, leads, which is no kleader and cannot be asked" in asked.err
+    assert REQUEST not in fleet.lease()["metadata"]["annotations"]
+    fleet.witness.check(terms=2)
+
+
 def test_a_dead_leader_does_not_answer_and_force_clears_its_lock_after_its_own_duration(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a")
     fleet.witness.wait_start()
@@ -321,3 +342,21 @@ def test_a_pod_s_lock_is_given_up_though_it_would_not_be_at_the_end(  # noqa: PL
     assert first.wait() == LOST
     assert witness.wait_start(2).identity == "b"
     witness.check(terms=2)
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n\n", NOT_DONE), ("y\n", 0)])
+def test_on_a_terminal_force_asks_before_it_acts(
+    plane: Plane, namespace: str, processes: Processes, answer: str, status: int
+) -> None:
+    plane.api.create(lease(namespace, "x", "stranger", 1))
+    master, slave = pty.openpty()
+    config = plane.kubeconfig(namespace=namespace)
+    argv = [sys.executable, "-m", "kleader", "resign", "x", "--force", f"--kubeconfig={config}"]
+    asked = processes.start(argv, name="resign", stdin=slave)
+    asked.wait_err(r"go on\? \[y/N\]")
+    os.write(master, answer.encode())
+    assert asked.wait() == status
+    holder = plane.api.get(path("coordination.k8s.io/v1", "Lease", namespace, "x"))["spec"]["holderIdentity"]
+    assert holder == ("" if status == 0 else "stranger")
+    os.close(master)
+    os.close(slave)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from tests.prove.candidate import Missed
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.prove.candidate import Candidate
     from tests.prove.fleet import Fleet
 
+STARTS = 10.0  # seconds until who has the lock runs its command
 PATIENCE = 60.0  # seconds; kleader's own is twice as long
 
 
@@ -56,6 +58,20 @@ class Asked(Fault):
         said = first + asking.communicate(timeout=PATIENCE + 30)[1]
         if asking.returncode != 0 and self._then_kill != "chosen":
             raise Missed(said.strip())
+        if self._transfer and not self._then_kill:
+            self._taken(trial, chosen.identity)
+
+    @staticmethod
+    def _taken(trial: Trial, identity: str) -> None:
+        """Whoever is told to lead does, and nobody did in between."""
+        until = time.monotonic() + STARTS
+        while time.monotonic() < until:
+            later = [each for each in trial.fleet.witness.terms() if each.main.born > trial.term.main.born]
+            if after := [each for each in later if each.token != trial.term.token]:
+                assert after[0].identity == identity, f"{after[0].identity} led after a transfer to {identity}"
+                return
+            time.sleep(0.05)
+        raise Missed(f"{identity} has the lock, and has started nothing yet")
 
     def bound(self, fleet: Fleet, hold: float) -> float:
         """Who was named and does not come keeps the lock for a lease duration."""

@@ -184,10 +184,11 @@ class Machine(Host):
         if self.state is None:
             self._elect_later(new_term=True)
         elif self.fortune.random() < 0.5:
-            self.tell(e.Again(self._new_term(), release=not command.lost))
+            to = "" if command.lost else command.to
+            self.tell(e.Again(self._new_term(), release=not command.lost, to=to, aside=command.asked))
         else:
             self.supervisor.ending, self.supervisor.owed = True, None if command.lost else command
-            self.tell(e.Emptied(release=not command.lost))
+            self.tell(e.Emptied(release=not command.lost, to="" if command.lost else command.to))
 
     def deserted(self, life: int) -> None:
         """The elector finds that its supervisor has not answered for too long."""
@@ -226,7 +227,7 @@ class Machine(Host):
             owed, self.supervisor.owed = self.supervisor.owed, None
             if owed:
                 self._resume(owed)
-                self.tell(e.Emptied(release=True))
+                self.tell(e.Emptied(release=True, to=owed.to))
             elif self.supervisor.ending:
                 self.over()
             else:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.simulation.asked import AskedSchedule
 from tests.simulation.control_plane import NamedSchedule
 from tests.simulation.pods import Pods
 from tests.simulation.schedule import FLEETS, Schedule
@@ -14,7 +15,7 @@ from tests.simulation.world import OverlapError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-OTHERS: dict[str, type[Schedule]] = {"coordinated": NamedSchedule, "leader-for-life": Pods}
+OTHERS: dict[str, type[Schedule]] = {"coordinated": NamedSchedule, "leader-for-life": Pods, "asked": AskedSchedule}
 KINDS = (*FLEETS, *OTHERS)
 TOLD = 60  # lines at the end of a story
 

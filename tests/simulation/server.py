@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kleader.election.record import Record
+    from kleader.election.request import Request
     from kleader.locks.base import Traits
 
 
@@ -32,6 +33,8 @@ class Stored(NamedTuple):
     label: int = 0
     preferred: str = ""
     untouched: bool = False
+    request: Request | None = None
+    given: bool = False
 
     def observed(self) -> Observed:
         """As a client reads it."""
@@ -43,6 +46,8 @@ class Stored(NamedTuple):
             self,
             preferred=self.preferred,
             untouched=self.untouched,
+            request=self.request,
+            given=self.given,
         )
 
 
@@ -72,7 +77,9 @@ class Kept:
             return e.Failed(request, Failure(Kind.CONFLICT, "the object has been modified"))
         renewal = (record.holder, request.incarnation) == (old.record.holder, old.incarnation)
         preferred = old.preferred if renewal else ""
-        new = Stored(old.uid, old.version, record, request.incarnation, "", old.label, preferred)
+        # Who names the next leader takes its own incarnation away; client-go's candidates keep whatever is there.
+        given = bool(record.holder and old.incarnation) and not request.incarnation
+        new = Stored(old.uid, old.version, record, request.incarnation, "", old.label, preferred, given=given)
         return e.Wrote(request, old.observed() if new == old else self._commit(new))
 
     def edit(self, **fields: object) -> None:

@@ -31,6 +31,8 @@ class Command:
     dies_at: float = inf  # once set it is never put off
     lost: bool = False
     restarts: bool = False  # it ended by itself, and is to start once more
+    asked: bool = False  # a person wants its end
+    to: str = ""  # and this one to lead next
 
 
 class Supervisor:
@@ -64,6 +66,8 @@ class Supervisor:
         elif isinstance(said, e.Lost):
             self._lose(command, kill_now=said.kill_now)
         elif isinstance(said, e.Yield):
+            if command.dies_at == inf:
+                command.asked, command.to = said.asked, said.to
             self.stop(3 * self.machine.fortune.random())
         elif self.machine.world.now >= self.deaf_until:
             command.stop_at = max(command.stop_at, said.stop_at)

@@ -43,6 +43,7 @@ FOUND = {
     "a claim is given back to who is preferred": ("coordinated", 4),
     "a claim is given back when all before must have ended": ("coordinated", 52),
     "a lock created anew is a claim at first+a lock found created anew is a claim at first": ("lease", 390),
+    "who was named writes before it leads": ("asked", 52),
     "a pair: both must have one holder": ("to lease", 29),
     "a pair: holders that differ are held for the longest": ("to lease, client-go", 20),
     "a pair: a change of either starts the wait anew": ("from annotation", 56),
@@ -69,6 +70,10 @@ UNIT_TESTS_ONLY = {
     "a predecessor's claim waits anew": "rare: an elector dies between being named and leading, cut off from all news",
     "a claim is not released": "rare: likewise",
     "a lock created for us is free if nobody has written it": "rare: deleted, named and renewed before it is seen",
+    "one's own name alone gives no right to write": "no candidate of client-go's has the name of one of kleader's",
+    "what was given and taken is another's": "the lock does not call it given any more",
+    "half a pair was given to nobody": "rare: one is deleted between a transfer and the next write",
+    "a claim is given to nobody": "nobody is named before there is a term",
     "a lock created for us is free if it was missing": "rare: deleted while a machine is down that is named next",
 }
 
