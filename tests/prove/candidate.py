@@ -102,7 +102,7 @@ class Candidate:
             for each in (top, *top.children(recursive=True)):
                 if "supervise" in words(each):
                     return each
-        raise Missed(f"{self.identity} has no supervisor")
+        raise Missed("it has no supervisor")
 
     def elector(self) -> psutil.Process:
         """The process with the network, or the file lock's guard; Missed where there is none just now."""
@@ -112,7 +112,7 @@ class Candidate:
                 with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                     if "elect" in words(each) or ("supervise" in words(each) and os.getsid(each.pid) == each.pid):
                         return each
-        raise Missed(f"{self.identity} has no elector")
+        raise Missed("it has no elector")
 
     def command(self, term: Term) -> psutil.Process:
         """The main process of the term."""
@@ -121,7 +121,7 @@ class Candidate:
     def descendant(self, term: Term) -> psutil.Process:
         """What the term's main process has left."""
         if not term.descendants:
-            raise Missed(f"{self.identity} has no descendant")
+            raise Missed("it has no descendant")
         return self._named(term.descendants[0].pid)
 
     def everybody(self) -> list[psutil.Process]:
@@ -129,14 +129,14 @@ class Candidate:
         with contextlib.suppress(psutil.NoSuchProcess):
             top = psutil.Process(self.process.pid)
             return [top, *top.children(recursive=True)]
-        raise Missed(f"{self.identity} has ended")
+        raise Missed("it has ended")
 
     def _named(self, pid: int) -> psutil.Process:
         """Who has this pid in the innermost of its PID namespaces."""
         for each in self.supervisor().children(recursive=True):
             if innermost(each.pid) == pid:
                 return each
-        raise Missed(f"{self.identity} has no process {pid}")
+        raise Missed("it has no such process")
 
 
 def words(process: psutil.Process) -> list[str]:

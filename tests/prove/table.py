@@ -33,7 +33,8 @@ class Table:
         self._rows = {name: Row() for name in names if name not in missing}
         self._missing = missing
         self._seen: dict[str, set[tuple[str, ...]]] = {}
-        self.missed_trials: Counter[str] = Counter()
+        self._missed: Counter[str] = Counter()
+        self._stuck: Counter[str] = Counter()
 
     def trial(self, name: str, gaps: list[float], bound: float, *, late: bool, counts: bool) -> None:
         """One fleet that a fault befell; `counts`: it was not yet counted."""
@@ -46,10 +47,10 @@ class Table:
             worst = max(gaps, default=0.0)
             row.longest, row.bound = max((worst, bound), (row.longest, row.bound))
 
-    def missed(self, name: str, why: str) -> None:  # noqa: ARG002 - for who debugs
+    def missed(self, name: str, why: str) -> None:
         """It was not brought about: whom it was meant for had gone."""
         with self._lock:
-            self.missed_trials[name] += 1
+            self._missed[f"{name}: {why}"] += 1
 
     def failed(self, name: str, why: str) -> None:
         """It could not be brought about."""
@@ -59,7 +60,7 @@ class Table:
     def stuck(self, name: str) -> None:
         """Nobody led again."""
         with self._lock:
-            self.missed_trials[f"{name}: nobody led again"] += 1
+            self._stuck[name] += 1
 
     def news(self, fleet: str, name: str, wrong: Mapping[tuple[str, ...], str]) -> list[str]:
         """Which of these, by their terms, were not known of this fleet; they are counted for this class."""
@@ -88,8 +89,8 @@ class Table:
         for name, row in self._rows.items():
             if row.trials < least:
                 found.append(f"{name}: {row.trials} trials, fewer than {least}")
-            if row.failures:
-                found.append(f"{name}: failed {len(row.failures)} times: {row.failures[0]}")
+            if len(row.failures) > row.trials:
+                found.append(f"{name}: could not be brought about {len(row.failures)} times")
         return found
 
     def summary(self) -> str:
@@ -117,9 +118,9 @@ class Table:
         watched, late = (sum(getattr(row, key) for row in self._rows.values()) for key in ("watched", "late"))
         lines.append(f"{'all':52} {total:6} {watched:6} {self.overlaps:8} {bound} {'':12} {'':25} {late:4}")
         lines += [f"not tried on this machine: {name}: {why}" for name, why in self._missing.items()]
-        if self.missed_trials:
-            missed = ", ".join(f"{name} {count}" for name, count in self.missed_trials.items())
-            lines.append(f"not counted, since whom they were meant for had gone: {missed}")
+        lines += [f"nobody led, all were started anew: {count}x {name}" for name, count in self._stuck.items()]
+        lines += [f"not counted: {count}x {what}" for what, count in self._missed.most_common(8)]
+        lines += [f"not brought about: {name}: {each}" for name, row in self._rows.items() for each in row.failures[:3]]
         return "\n".join(lines)
 
 

@@ -41,10 +41,12 @@ def test_what_failed_was_tried_too_seldom_or_not_at_all_is_no_proof(table: Table
     assert table.problems(0) == ["nothing was tried"]
     table.trial("kill", [], 8, late=False, counts=True)
     table.failed("kill", "it would not die")
+    table.failed("stop", "nothing to stop")
+    assert "not brought about: kill: it would not die" in table.text()
     assert table.problems(2) == [
         "kill: 1 trials, fewer than 2",
-        "kill: failed 1 times: it would not die",
         "stop: 0 trials, fewer than 2",
+        "stop: could not be brought about 1 times",
     ]
 
 
