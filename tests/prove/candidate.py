@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,16 @@ class Style:
     init: bool = False  # PID 1 of a PID namespace
     elsewhen: bool = False  # in a time namespace
     stepped: bool = False  # its wall clock can be set
-    root: bool = False  # needs to be root
+
+    @property
+    def possible(self) -> bool:
+        """Whether this machine, and who we are on it, allow for such a one."""
+        return self.stepped or works(*self.prefix, *self.leaving, "true")
+
+    @property
+    def leaving(self) -> list[str]:
+        """What brings its command back to where the others' are."""
+        return [part.format(pid=os.getpid()) for part in self.before]
 
     @property
     def brood(self) -> bool:
@@ -42,16 +52,23 @@ class Style:
         return "--descendant" in self.does
 
 
+def works(*argv: str) -> bool:
+    """Whether this command succeeds."""
+    try:
+        return subprocess.run(argv, check=False, capture_output=True, timeout=30).returncode == 0
+    except OSError:
+        return False
+
+
 DEAF = ("--ignore-term", "--descendant")
 PLAIN = Style("plain")
 BROOD = Style("deaf, with a descendant", DEAF)
-INIT = Style("PID 1", DEAF, ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"), init=True, root=True)
+INIT = Style("PID 1", DEAF, ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"), init=True)
 ELSEWHEN = Style(
     "another CLOCK_BOOTTIME",
     prefix=("unshare", "--time", "--boottime=1000000"),
     before=("nsenter", "--time=/proc/{pid}/ns/time"),  # of who starts it: the witnesses have one clock
     elsewhen=True,
-    root=True,
 )
 STEPPED = Style(
     "a wall clock of its own",

@@ -133,8 +133,7 @@ class Fleet:
         argv += [f"--kubeconfig={access.config}"] if access else [f"--lock=file:{self.lock_file}"]
         argv += ["--name=x", "--stop-timeout=3s"]
         argv += [f"--restart={rng.choice(('no', 'always'))}", f"--on-loss={rng.choice(('exit', 'wait'))}", "--"]
-        argv += [part.format(pid=os.getpid()) for part in style.before]
-        argv += [*self.witness.command(*style.does, "--most=100000")]
+        argv += [*style.leaving, *self.witness.command(*style.does, "--most=100000")]
         env: dict[str, str | None] = {"KUBECONFIG": None, "POD_NAME": None, "POD_NAMESPACE": None}
         if kind.for_life:
             self._pods[identity] = self.plane.new_pod(self.namespace, identity)

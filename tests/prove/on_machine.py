@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.prove.candidate import Missed
+from tests.prove.candidate import ELSEWHEN, Missed, works
 from tests.prove.fault import Fault, Trial
 from tests.prove.on_processes import Killed, elector, everybody, strike, supervisor
 from tests.support.processes import wait_gone
@@ -49,6 +49,17 @@ class WallSteps(Fault):
             file.write(struct.pack("d", rng.choice((-1, 1)) * 10 ** rng.uniform(0, 4.9)))
 
 
+class DiesElsewhen(Killed):
+    """SIGKILL for a leader whose CLOCK_BOOTTIME is days ahead of the others': durations alone may count."""
+
+    def __init__(self) -> None:
+        name = "whole leader on another CLOCK_BOOTTIME"
+        super().__init__(name, everybody, lambda leader: leader.style.elsewhen, ends=True)
+
+    def missing(self) -> str:
+        return "" if ELSEWHEN.possible else "no time namespace can be had"
+
+
 class DiskFull(Fault):
     """No room for the fencing token: the lock file has lost its content, and the disk is full when the leader ends."""
 
@@ -56,7 +67,8 @@ class DiskFull(Fault):
     ends = blocks = True
 
     def missing(self) -> str:
-        return "" if os.geteuid() == 0 else "only root may mount a small file system"
+        small = ("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
+        return "" if works(*small) else "a small file system cannot be mounted"
 
     def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
         return not fleet.kind.api and os.path.ismount(fleet.lock_file.parent)
@@ -211,7 +223,7 @@ def _end(group: subprocess.Popen[bytes]) -> None:
 
 FAULTS: tuple[Fault, ...] = (
     WallSteps(),
-    Killed("whole leader on another CLOCK_BOOTTIME", everybody, lambda leader: leader.style.elsewhen, ends=True),
+    DiesElsewhen(),
     DiskFull(),
     NoMemory(),
     OutOfMemory(),
