@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kleader import platform
-from kleader.cli import options
+from kleader.cli import options, watched
 from kleader.cli.command import CommandRunner
 from kleader.cli.finding import FAIL, OK, WARN, Finding, Tell, printable
 from kleader.cli.run import make_plan, timings
@@ -104,6 +105,7 @@ def _look(command: list[str], given: dict[str, Any], tell: Tell) -> None:
     tell(first)
     for each in remarks:
         tell(Finding(WARN, "options", each))
+    _look_at_reports(plan, given["http"], tell)
     if plan.lock == "file":
         _look_at_file(plan, tell)
     elif plan.lock:
@@ -112,6 +114,20 @@ def _look(command: list[str], given: dict[str, Any], tell: Tell) -> None:
         reach.run(cluster.look(plan, tell))
     else:
         tell(Finding(WARN, "lock", "there is no election: each run leads", "leave --leader-elect=false out"))
+
+
+def _look_at_reports(plan: Plan, address: tuple[str, int] | None, tell: Tell) -> None:
+    if address:
+        try:
+            watched.bound(address).close()
+        except OSError as error:
+            level = WARN if error.errno == errno.EADDRINUSE else FAIL  # perhaps a run that is here already
+            tell(Finding(level, "http", f"{plan.http}: {watched.reason(error)}", "choose another address or port"))
+        else:
+            tell(Finding(OK, "http", f"{plan.http} is free"))
+    if plan.state_file:
+        why, mend = watched.trouble(plan.state_file)
+        tell(Finding(FAIL if why else OK, "state file", f"{plan.state_file}: {why or 'can be written'}", mend))
 
 
 def _look_at_file(plan: Plan, tell: Tell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -58,12 +59,11 @@ class StateFile:
                 self._failing = True
 
     def _write(self, state: dict[str, Any] | None) -> None:
+        """A file of our own, whatever somebody may have put where it is made."""
         beside = f"{self._path}.tmp"
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        try:
-            data = json.dumps(state, indent=2).encode() + b"\n"
-            if os.write(fd, data) != len(data):
-                raise OSError(28, os.strerror(28))
-        finally:
-            os.close(fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+        with open(beside, "x", encoding="utf-8") as file:
+            json.dump(state, file, indent=2)
+            file.write("\n")
         os.rename(beside, self._path)

@@ -73,7 +73,7 @@ class Report:
 
     def _observe(self, leader: str, namespace: str) -> None:
         self._read, self._namespace = True, namespace
-        self._changes += leader != self._leader
+        self._changes += leader not in {"", self._leader}
         self._leader = leader
 
     def turn(self, state: State, term: Term, now: float) -> None:

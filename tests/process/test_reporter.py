@@ -334,17 +334,3 @@ def test_a_full_disk_is_told_once_and_harms_nothing(processes: Processes, witnes
     assert process.err.count("cannot write the state file") == 1
     assert "No space left on device" in process.err
     witness.check(restarts=True)
-
-
-def test_a_disk_that_hangs_keeps_http_answering_and_kleader_ending(
-    candidate: Start, witness: Witness, tmp_path: Path
-) -> None:
-    """As a pipe that nobody reads does."""
-    state = tmp_path / "state"
-    os.mkfifo(f"{state}.tmp")
-    process = candidate(witness.command(), HTTP, f"--state-file={state}")
-    witness.wait_start()
-    wait_until(lambda: leader(process)["leading"], "the start is told")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == 0
-    wait_gone(*[pid for pid in descendants(os.getpid()) if b"\0report\0" in _cmdline(pid)])

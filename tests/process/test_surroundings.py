@@ -59,9 +59,10 @@ def test_nested_kleaders_keep_both_markers_and_both_locks(candidate: Start, tmp_
     assert {Path(target).name for number, target in seen["fds"].items() if int(number) > 2} == {"inner", "the.lock"}
 
 
+@pytest.mark.parametrize("options", [(), ("--http=127.0.0.1:0",)], ids=["", "http"])
 @pytest.mark.parametrize("kind", ["file", ""])
-def test_no_descriptor_leaks_but_the_locks(candidate: Start, alone: Start, kind: str) -> None:
-    kleader = (candidate if kind else alone)(REPORTER)
+def test_no_descriptor_leaks_but_the_locks(candidate: Start, alone: Start, kind: str, options: tuple[str, ...]) -> None:
+    kleader = (candidate if kind else alone)(REPORTER, *options)
     assert kleader.wait() == 0
     fds = {int(number): target for number, target in json.loads(kleader.out)["fds"].items()}
     assert [Path(target).name for number, target in fds.items() if number > 2] == (["the.lock"] if kind else [])

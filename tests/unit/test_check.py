@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +48,22 @@ def test_who_held_a_lock_file_last_is_told_and_it_stays_as_it_is(tmp_path: Path)
     assert result.exit_code == 0
     assert "which somebody\\x1b[2J held last" in said(result, "lock")
     assert path.read_bytes() == before
+
+
+def test_a_port_and_a_state_file_are_looked_at_and_left_as_they_are(tmp_path: Path) -> None:
+    lock, state = f"--lock=file:{tmp_path}/x.lock", tmp_path / "state"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = invoke(lock, f"--http=127.0.0.1:{port}", f"--state-file={state}")
+    assert result.exit_code == 0
+    assert said(result, "http").startswith(f"warn 127.0.0.1:{port}: Address already in use; choose another")
+    assert said(result, "state file") == f"ok   {state}: can be written"
+    result = invoke(lock, "--http=192.0.2.1:80", f"--state-file={tmp_path}/none/state")
+    assert result.exit_code == 1
+    assert said(result, "http") == "fail 192.0.2.1:80: Cannot assign requested address; choose another address or port"
+    assert said(result, "state file").startswith("fail")
+    assert said(invoke(lock, f"--http=127.0.0.1:{port}"), "http") == f"ok   127.0.0.1:{port} is free"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_does_not_exist_fails(tmp_path: Path) -> None:

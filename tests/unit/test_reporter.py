@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import threading
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import pytest
@@ -16,8 +18,14 @@ from kleader.election import events as e
 from kleader.election.state import Phase, State
 from kleader.elector.measure import measured
 from kleader.link import messages as m
+from kleader.log import Log
 from kleader.reporter import answers, metrics
+from kleader.reporter.file import StateFile
 from tests.support.election import TERM, candidate
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 D = 15.0
 LEADS = m.Status(
@@ -135,6 +143,43 @@ def test_what_a_lock_has_not_is_absent(lock: str, absent: tuple[str, ...]) -> No
     left = {name for name in every if not any(map(name.__contains__, absent))}
     assert set(samples(LEADS._replace(lock=lock))) == left
     assert set(samples(WAITS)) == set(every) - {"kleader_time_since_renewal_seconds"}
+
+
+def test_a_disk_that_hangs_keeps_nobody_waiting_and_the_newest_state_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, reached, rename = threading.Event(), threading.Event(), os.rename
+
+    def slow(*paths: str) -> None:
+        reached.set()
+        assert hangs.wait(60)
+        rename(*paths)
+
+    monkeypatch.setattr(os, "rename", slow)
+    path = tmp_path / "state"
+    file = StateFile(str(path), Log(verbosity=-1))
+    file.put({"role": 1})
+    assert reached.wait(60)
+    file.put({"role": 2})
+    file.put({"role": 3})
+    assert not path.exists()
+    hangs.set()
+    wait_until(lambda: path.exists() and json.loads(path.read_text()) == {"role": 3}, "the newest")
+    hangs.clear()
+    reached.clear()
+    file.put({"role": 4})
+    assert reached.wait(60)
+    file.remove()  # returns, though it cannot be done
+    assert json.loads(path.read_text()) == {"role": 3}
+    hangs.set()
+    wait_until(lambda: not path.exists(), "the removal")
+
+
+def test_a_link_that_somebody_put_where_the_file_is_made_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "state.tmp").symlink_to(tmp_path / "other")
+    StateFile(str(tmp_path / "state"), Log(verbosity=-1)).put({})
+    wait_until((tmp_path / "state").exists, "the state")
+    assert not (tmp_path / "other").exists()
 
 
 LEADING = State(candidate(), TERM, phase=Phase.LEADING, known=True, t0=10.0)
