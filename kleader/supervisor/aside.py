@@ -44,13 +44,13 @@ class Aside:
 
     def start(self, command: list[str], environment: Mapping[str, str], seconds: float = math.inf) -> bool:
         """Run it, for so long at most. False where there is no room for another process, which is told."""
-        theirs, ours = os.pipe()
-        parent = os.getpid()
+        parent, pipe = os.getpid(), tuple[int, ...]()
         try:
+            theirs, ours = pipe = os.pipe()
             self.pid = os.fork()
         except OSError as error:
-            os.close(theirs)
-            os.close(ours)
+            for fd in pipe:
+                os.close(fd)
             self._log.warning(f"cannot start {self._what}: {error.strerror}")
             return False
         if self.pid == 0:

@@ -252,7 +252,8 @@ class Life(Leading):
 
     def _contend_again(self, now: float) -> None:
         aside = self._term.asked or not self._hooks.health.well
-        if not self._hooks.health.well or (self._plan.lock == FOR_LIFE and self._accompanied):
+        nobody_listens = self._elector.fd is None  # it has died just now; what is owed is done by another
+        if nobody_listens or not self._hooks.health.well or (self._plan.lock == FOR_LIFE and self._accompanied):
             self._begin_rest(now, self._plan.lease_duration if aside else 0.0)
             return
         self._to(State.WAITING)

@@ -29,6 +29,7 @@ class Minder:
         self._drowsy = False  # Ctrl-Z on a candidate: it sleeps once its elector has ended
         self._owed = False  # a release was asked for, and is not done
         self._parted = False  # it has said what became of the lock
+        self._done = False  # about the lock, whatever else kleader's end waits for
         self._end_by = math.inf  # when the elector must have ended
         self.memory = ""  # what an elector asked to be remembered for the next
 
@@ -38,7 +39,7 @@ class Minder:
         if state in _ENDING and elector.pid:
             return self._end_by
         if state in _ENDING:
-            return 0.0 if state is State.RELEASING or self._owed else math.inf
+            return 0.0 if self._owed or (state is State.RELEASING and not self._done) else math.inf
         if state is State.WAITING:
             return math.inf if elector.pid or self._drowsy else elector.start_at
         if term.lost or state is State.ENDED or not self._plan.lock:
@@ -87,7 +88,7 @@ class Minder:
 
     def dismiss(self, term: Term, now: float) -> None:
         """Nothing runs. It gives up what may be ours, then ends."""
-        elector = self._elector
+        elector, self._done = self._elector, False
         asks, (release, to) = elector.starter.releases and not term.lost, term.parting(self._plan.release)
         self._end_by = now + _PARTING + (2 * self._plan.request_timeout if asks else 0.0)  # one may be under way
         self._owed = asks and release and term.lead is not None and not self._parted
@@ -143,7 +144,8 @@ class Minder:
         if owed and now < self._end_by:
             self._start(State.RELEASING, term, now)
         self._elector.tell(m.Empty(term.number, *term.parting(release=True)))
-        return self._elector.pid != 0
+        self._done = self._elector.pid == 0
+        return not self._done
 
     def _sleep(self) -> None:
         """Nothing contends, and nothing is held that the last elector may have locked."""

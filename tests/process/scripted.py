@@ -10,10 +10,12 @@ fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before
 or where the forked child does: "before PDEATHSIG";
 or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's.
 no_timer: without the kernel's guard.
+full: while a file of this name exists, there is no room for another elector.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -52,8 +54,8 @@ class Scripted:
     inherited: tuple[int, ...] = ()
     releases = True
 
-    def __init__(self, script: list[list[Any]], after: list[list[Any]], heard: str) -> None:
-        self._script, self._next, self._heard = script, after, heard
+    def __init__(self, script: list[list[Any]], after: list[list[Any]], heard: str, full: str) -> None:
+        self._script, self._next, self._heard, self._full = script, after, heard, full
 
     def holder(self) -> str:
         """Is told by the script."""
@@ -64,6 +66,8 @@ class Scripted:
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:
         """A fork."""
+        if os.path.exists(self._full):  # noqa: PTH110
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         ours, theirs = platform.link_pair()
         pid = os.fork()
         if pid == 0:
@@ -160,7 +164,7 @@ def main() -> None:
         os.kill = refuse
     if given.get("no_timer"):
         platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
-    starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"])
+    starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"], given.get("full", ""))
     start.Guards = lambda *_: starter  # type: ignore[assignment,misc]
     Elector.__init__.__defaults__ = (given.get("silence", float("inf")),)
     fd = platform.anonymous_file()

@@ -207,6 +207,22 @@ def test_whoever_else_takes_such_an_address_is_not_believed(monkeypatch: pytest.
         assert local.ask(name, 1.0) == ([], set(), {4711})
 
 
+@pytest.mark.usefixtures("place")
+def test_a_dead_socket_that_cannot_be_removed_keeps_nobody_from_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is another user's, or another kleader has removed it a moment before."""
+    dead, _ = local.listen("t")
+    dead.close()
+
+    def refuse(_path: str) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        sock, path = local.listen("t")
+    with sock:
+        assert path
+
+
 RUBBISH = [b"", b"{}", b"7", b"[" * 5000, b'{"leads": true}', b"\xff\n", b"x" * 200_000]
 
 

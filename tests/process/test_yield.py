@@ -236,6 +236,29 @@ def test_the_first_request_counts_and_outlives_the_elector_that_told_of_it(
     assert heard("Empty")[-1]["to"] == "heir"
 
 
+def test_an_elector_that_is_dead_when_the_last_process_is_leaves_the_lock_to_its_successor_to_give(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
+) -> None:
+    """With --on-loss wait too, where the next candidacy is told of by who has been one before."""
+    full = tmp_path / "full"
+    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
+    kleader = scripted(
+        witness.command("--ignore-term"), script, "--on-loss=wait", "--stop-timeout=600s", full=str(full)
+    )
+    term = witness.wait_start()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    full.touch()
+    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    kleader.wait_err("cannot start the elector")
+    full.unlink()
+    os.kill(term.pid, signal.SIGKILL)
+    wait_until(lambda: [each for each in heard("Empty") + heard("Again") if each["to"] == "heir"], "the handover")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+    witness.check(terms=1)
+
+
 def test_a_loss_meanwhile_gives_the_lock_to_nobody(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:

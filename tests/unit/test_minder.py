@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from math import inf
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -151,3 +153,16 @@ def test_no_more_are_reaped_in_one_turn_than_asked_for() -> None:
             os._exit(0)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert (len(child.reap(2)), len(child.reap(2))) == (2, 1)
+
+
+def test_who_has_done_all_about_the_lock_does_not_spin_while_kleader_waits_for_something_else() -> None:
+    """A standby that takes its time to stop, where the elector has ended."""
+    starter = SimpleNamespace(releases=True)
+    elector: Any = SimpleNamespace(pid=0, starter=starter, tell=lambda _: None, kill=lambda: None)
+    plan: Any = SimpleNamespace(release=True, request_timeout=1.0)
+    nobody: Any = None
+    minder, term = Minder(plan, nobody, nobody, elector, nobody), Term(1)
+    minder.dismiss(term, 0.0)
+    assert minder.due(State.RELEASING, term) == 0.0, "to find out that nothing is left to do"
+    assert not minder.mind(State.RELEASING, term, 0.0)
+    assert minder.due(State.RELEASING, term) == inf
