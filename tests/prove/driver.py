@@ -1,18 +1,20 @@
-"""Deals faults to the fleets of one control plane, round by round, and sees what comes of each.
+"""Deals faults to the fleets of one control plane, and sees what comes of each.
 
-In a round either every fleet has a fault of its own, all at once, or the control plane has one, which is everybody's.
-Which it is, whom it hits and when is drawn from the seed; the classes that came least often come first.
+Every fleet has one fault of its own after the other; now and then, when all are whole, the control plane has one, which
+is everybody's. Which it is, whom it hits and when is drawn from the seed; the classes that came least often come first.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tests.prove.candidate import Missed
 from tests.prove.fault import Trial
@@ -21,7 +23,6 @@ from tests.support.witness import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
     from pathlib import Path
 
     from tests.prove.candidate import Style
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     from tests.support.checker import Term
     from tests.support.controlplane import ControlPlane
 
+F = TypeVar("F", "Fault", "SharedFault")
 ALLOWANCE = 5.0  # seconds beyond the timings: for starting processes, and for a machine that has other work
 PATIENCE = 90.0  # seconds until a fleet that is not whole is given up
-SHARED_EVERY = 5  # rounds
+SHARED_EVERY = (20.0, 40.0)  # seconds of the fleets' own faults between two of the control plane's
 
 
 @dataclass
@@ -64,7 +66,8 @@ class Group:
     def __init__(self, chaos: Chaos, number: int, plane: ControlPlane | None, kinds: Sequence[Kind]) -> None:
         self._chaos, self._plane = chaos, plane
         self._rng = random.Random(f"{chaos.seed}:{number}")  # noqa: S311 - to be replayed
-        self._dealt: dict[str, int] = {}
+        self._dealt: Counter[str] = Counter()
+        self._dealing = threading.Lock()
         self.fleets = [self._fleet(f"{number}-{kind.name}", kind) for kind in kinds]
         self._pool = ThreadPoolExecutor(len(self.fleets))
 
@@ -76,45 +79,44 @@ class Group:
         return Fleet(name, kind, self._plane, Setting(directory, rng, chaos.kleader, chaos.styles, chaos.small_disk))
 
     def run(self, until: float) -> None:
-        """Rounds until this instant of time.monotonic(); what goes wrong in one fleet is that fleet's."""
+        """Go on until this instant of time.monotonic()."""
         try:
             list(self._pool.map(Fleet.open, self.fleets))
             list(self._pool.map(lambda fleet: self._whole(fleet, "the start"), self.fleets))
-            number = 0
             while time.monotonic() < until and not self._chaos.enough:
-                number += 1
-                if self._chaos.shared and number % SHARED_EVERY == 0 and self._plane:
-                    self._shared_round(self._plane)
-                else:
-                    self._round()
+                pause = min(until, time.monotonic() + self._rng.uniform(*SHARED_EVERY))
+                list(self._pool.map(lambda fleet: self._own_faults(fleet, pause), self.fleets))  # noqa: B023
+                if self._plane and self._chaos.shared and time.monotonic() < until:
+                    self._shared_fault(self._plane)
+            for fleet in self.fleets:
+                self._overlaps(fleet, "the end")
         finally:
             list(self._pool.map(Fleet.close, self.fleets))
             self._pool.shutdown()
 
     # --- a fault of its own for each
 
-    def _round(self) -> None:
-        tasks: list[Future[object]] = []
-        for fleet in self.fleets:
+    def _own_faults(self, fleet: Fleet, until: float) -> None:
+        while time.monotonic() < until and not self._chaos.enough:
             try:
                 leader, term = fleet.leader()
             except Missed:  # it has just lost it, by itself
-                tasks.append(self._pool.submit(self._whole, fleet, "the last fault"))
+                self._whole(fleet, "the last fault")
                 continue
-            if fault := self._deal([each for each in self._chaos.faults if each.suits(fleet, leader)]):
-                trial = Trial(fleet, leader, term, random.Random(fleet.rng.random()))  # noqa: S311 - likewise
-                tasks.append(self._pool.submit(self._try, fault, trial))
-        for task in tasks:
-            task.result()
+            suitable = [each for each in self._chaos.faults if each.suits(fleet, leader)]
+            if not suitable:
+                time.sleep(max(0.0, until - time.monotonic()))
+                return
+            fault = self._deal(suitable, fleet.rng)
+            self._try(fault, Trial(fleet, leader, term, random.Random(fleet.rng.random())))  # noqa: S311 - likewise
 
-    def _deal(self, faults: Sequence[Fault]) -> Fault | None:
-        fewest = min((self._dealt.get(fault.name, 0) for fault in faults), default=0)
-        choice = [fault for fault in faults if self._dealt.get(fault.name, 0) == fewest]
-        if not choice:
-            return None
-        fault = self._rng.choice(choice)
-        self._dealt[fault.name] = self._dealt.get(fault.name, 0) + 1
-        return fault
+    def _deal(self, faults: Sequence[F], rng: random.Random) -> F:
+        """One of those that came least often."""
+        with self._dealing:
+            fewest = min(self._dealt[fault.name] for fault in faults)
+            fault = rng.choice([fault for fault in faults if self._dealt[fault.name] == fewest])
+            self._dealt[fault.name] += 1
+            return fault
 
     def _try(self, fault: Fault, trial: Trial) -> None:
         fleet = trial.fleet
@@ -127,7 +129,8 @@ class Group:
             if not fault.ends:  # it may end the term: by the deadline at the latest
                 time.sleep(max(0.0, fleet.kind.deadline + fleet.kind.period - trial.hold))
         except Missed as missed:
-            self._dealt[fault.name] -= 1
+            with self._dealing:
+                self._dealt[fault.name] -= 1
             self._chaos.table.missed(fault.name, str(missed))
             self._whole(fleet, fault.name)
             return
@@ -140,9 +143,8 @@ class Group:
 
     # --- a fault for all
 
-    def _shared_round(self, plane: ControlPlane) -> None:
-        fault = self._rng.choice(self._least(self._chaos.shared))
-        self._dealt[fault.name] = self._dealt.get(fault.name, 0) + 1
+    def _shared_fault(self, plane: ControlPlane) -> None:
+        fault = self._deal(self._chaos.shared, self._rng)
         since = clock()
         try:
             with ExitStack() as undo:
@@ -158,10 +160,6 @@ class Group:
             self._judge(fleet, fault.name, since, bound, counts=fleet is self.fleets[0])
 
         list(self._pool.map(judge, self.fleets))
-
-    def _least(self, faults: Sequence[SharedFault]) -> list[SharedFault]:
-        fewest = min(self._dealt.get(fault.name, 0) for fault in faults)
-        return [fault for fault in faults if self._dealt.get(fault.name, 0) == fewest]
 
     # --- what came of it
 
