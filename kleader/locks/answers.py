@@ -237,7 +237,7 @@ def _network(server: Server) -> str:
 def _detail(error: Exception) -> str:
     """The system's own sentence: asyncio writes others, and one for all addresses of a name."""
     if isinstance(error, h11.ProtocolError):
-        return f"its answer is not HTTP as it should be: {error}"
+        return f"its answer is not HTTP as it should be: {_line(str(error))}"
     if isinstance(error, OSError) and error.errno and not isinstance(error, (ssl.SSLError, socket.gaierror)):
         return os.strerror(error.errno)
     several = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))

@@ -193,7 +193,8 @@ class LeaseCandidate:
         began, tried, self._tried = asyncio.get_running_loop().time(), self._tried, True
         asked, orders = _pinged(base), self._orders
         try:
-            self._found = await self._api.call("PUT", self._target, {**base, "spec": {**found, **spec}}, timeout)
+            body = {**base, "spec": {**found, **spec}}
+            self._found = self._checked(await self._api.call("PUT", self._target, body, timeout))
         except LockError as error:
             if error.failure.kind is not Kind.UNREACHABLE:  # nothing was written: what is there may be somebody else's
                 self._tried = tried
@@ -207,11 +208,17 @@ class LeaseCandidate:
 
     async def _read(self, timeout: float) -> None:
         try:
-            self._found = await self._api.call("GET", self._target, None, timeout)
+            self._found = self._checked(await self._api.call("GET", self._target, None, timeout))
         except LockError as error:
             if error.failure.kind is not Kind.MISSING:
                 raise
             self._found = None
+
+    def _checked(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What can be read as it is here; Kind.UNREACHABLE otherwise."""
+        if not isinstance(found.get("metadata"), dict) or not isinstance(found.get("spec") or {}, dict):
+            raise self._api.unreadable(f"something that is not the LeaseCandidate {self.identity}")
+        return found
 
     # --- kept
 
@@ -260,7 +267,7 @@ class LeaseCandidate:
     async def _watch(self, version: str) -> None:
         async with aclosing(self._api.changes(self._collection, self.identity, version, self._timeout)) as states:
             async for found in states:
-                self._found = found
+                self._found = found and self._checked(found)
                 self._stirred.set()
 
     def _mind_skew(self) -> None:

@@ -20,7 +20,8 @@ _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_800_000_000  # the yea
 
 def note(found: dict[str, Any], name: str = INCARNATION) -> object:
     """What is noted on an object under this name; None: nothing."""
-    annotations = found.get("metadata", {}).get("annotations")
+    metadata = found.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return annotations.get(name) if isinstance(annotations, dict) else None
 
 

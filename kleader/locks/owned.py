@@ -30,6 +30,7 @@ from kleader.locks.base import LockError, Traits, WatchError
 from kleader.locks.merge import merged
 from kleader.locks.notes import INCARNATION, REQUEST, note
 from kleader.locks.object import ObjectLock, texts
+from kleader.locks.pod import Owner, gone, odd, referred
 
 if TYPE_CHECKING:
     import socket
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from kleader.locks.api import Api
 
 _LOOK_EVERY = 1.0  # seconds, at what only this machine can tell
-_ENDED = {"Evicted", "Preempting"}  # operator-lib's isPodEvicted and isPodPreempted
-_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _ANOTHER = "another kleader of this Pod contends for it, or is not dead yet"
 _LEFT = "processes of an earlier term still run here"
 
@@ -55,13 +54,6 @@ class Home(NamedTuple):
     leading: bool = False
     memory: str = ""  # what that one told last
     remember: Callable[[str], None] = lambda _: None  # tells what an elector that replaces this one must know
-
-
-class Owner(NamedTuple):
-    """A Pod."""
-
-    name: str
-    uid: str
 
 
 class Sight(NamedTuple):
@@ -249,7 +241,11 @@ class OwnedLock(ObjectLock):
             metadata = self._checked(found, self.kind, self._name)
             version = metadata["resourceVersion"]
             incarnation = _incarnation(found)
-            fault = "" if owner or _given_up(found) else f"the ConfigMap {self.namespace}/{self._name} {_odd(found)}"
+            fault = (
+                ""
+                if owner or _given_up(found)
+                else f"the ConfigMap {self.namespace}/{self._name} {odd(found['metadata'])}"
+            )
         mine = ours and incarnation in self._terms
         lost, self._held = self._held and not mine, mine
         if owner and not fault:
@@ -296,10 +292,7 @@ class OwnedLock(ObjectLock):
 
     def _owner(self, found: dict[str, Any]) -> Owner | None:
         """The Pod whose it is; None where it was given up, or where nobody can tell."""
-        owners = found.get("metadata", {}).get("ownerReferences")
-        if _given_up(found) or not isinstance(owners, list) or len(owners) != 1 or not _a_pod(owners[0]):
-            return None
-        return Owner(str(owners[0].get("name")), str(owners[0].get("uid")))
+        return None if _given_up(found) else referred(texts(found.get("metadata")).get("ownerReferences"))
 
     def _blank(self) -> dict[str, Any]:
         body = super()._blank()
@@ -354,26 +347,6 @@ class OwnedLock(ObjectLock):
         return pod
 
 
-def gone(pod: dict[str, Any] | None, uid: str) -> bool:
-    """Whether the Pod of this uid is proven dead, by what its name shows now.
-
-    A phase alone proves nothing: the control plane writes it for Pods of nodes that it has lost.
-    """
-    if pod is None or pod.get("metadata", {}).get("uid") != uid:
-        return True
-    status, spec = texts(pod.get("status")), texts(pod.get("spec"))
-    if status.get("phase") != "Failed" or status.get("reason") not in _ENDED:
-        return False
-    states = [texts(each) for key in _STATUSES for each in status.get(key) or ()]
-    known = {texts(each).get("name") for each in status.get("containerStatuses") or ()}
-    wanted = {texts(each).get("name") for each in spec.get("containers") or ()}
-    return bool(wanted) and wanted <= known and all(texts(each.get("state")).get("terminated") for each in states)
-
-
-def _a_pod(owner: object) -> bool:
-    return isinstance(owner, dict) and (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Pod")
-
-
 def _incarnation(found: dict[str, Any]) -> str:
     return str(note(found) or "")
 
@@ -382,17 +355,8 @@ def _given_up(found: dict[str, Any]) -> bool:
     return note(found) == ""
 
 
-def _odd(found: dict[str, Any]) -> str:
-    """What its owners are, where they are not one Pod."""
-    owners = found["metadata"].get("ownerReferences") or []
-    mend = "give another --name, or delete it if nobody needs it"
-    if len(owners) != 1:
-        return f"has {len(owners) or 'no'} owner{'s' * (len(owners) > 1)}, not one Pod: {mend}"
-    return f"belongs to the {owners[0].get('kind')} {owners[0].get('name')}, which is no Pod: {mend}"
-
-
 def _told(found: dict[str, Any]) -> tuple[object, ...]:
-    metadata = found.get("metadata", {})
+    metadata = texts(found.get("metadata"))
     return metadata.get("uid"), metadata.get("ownerReferences"), note(found)
 
 

@@ -14,6 +14,7 @@ from kleader.locks import notes
 from kleader.locks.annotation import LEADER
 from kleader.locks.notes import INCARNATION
 from kleader.locks.object import texts
+from kleader.locks.pod import referred
 from kleader.watching.seen import Ref, Seen
 
 if TYPE_CHECKING:
@@ -62,11 +63,12 @@ def _owned(found: dict[str, Any]) -> Seen | None:
     def record() -> Record:
         if incarnation == "":  # given up, in so many words
             return Record()
-        if len(owners) != 1 or not pods:
+        owner = referred(metadata.get("ownerReferences"))
+        if owner is None:
             names = ", ".join(f"the {each.get('kind')} {each.get('name')}" for each in owners) or "nobody"
             msg = f"its owner is {names}, and not one Pod"
             raise MalformedRecordError(msg)
-        return Record(str(pods[0].get("name")), acquired=_created(metadata))
+        return Record(owner.name, acquired=_created(metadata))
 
     return _seen(FOR_LIFE, found, "v1", "ConfigMap", record, lasting=True)
 

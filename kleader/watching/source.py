@@ -107,7 +107,7 @@ class Source:
                 if error.failure.kind is not Kind.MISSING:
                     raise
                 return {}, ""
-            version = str(found[0].get("metadata", {}).get("resourceVersion") or "")
+            version = str(texts(found[0].get("metadata")).get("resourceVersion") or "")
         else:
             found, version = await self._list()
         locks = [seen for each in found if (seen := self._read(each))]

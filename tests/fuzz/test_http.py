@@ -51,7 +51,7 @@ class Wire(asyncio.Transport):
     def setsockopt(self, *_: object) -> None: ...
 
     def write(self, data: object) -> None:
-        for piece in self._pieces:
+        for piece in filter(None, self._pieces):  # an empty one would be the end
             self._loop.call_soon(self._connection.data_received, piece)
         self._loop.call_soon(self._connection.connection_lost, None)
 

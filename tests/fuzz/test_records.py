@@ -133,12 +133,18 @@ def follow_through(seen: Observed, **traits: object) -> list[e.Write]:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """In a loop of its own."""
+    """In a loop of its own, in which nothing fails unseen."""
     loop = asyncio.new_event_loop()
+    unseen: list[object] = []
+    loop.set_exception_handler(lambda _, context: unseen.append(context.get("exception") or context))
     try:
-        return loop.run_until_complete(work)
+        done = loop.run_until_complete(work)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(asyncio.sleep(0))
     finally:
         loop.close()
+    assert not unseen
+    return done
 
 
 @foreign("lease")

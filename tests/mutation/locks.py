@@ -64,6 +64,13 @@ MUTANTS = [
         "        if False:\n",
         "unit/test_object.py::test_what_is_not_the_object_is_no_answer",
     ),
+    Mutant(
+        "a record that says two things of its holder is held",
+        "election/record.py",
+        "found.setdefault(name.lower(), value) != value:",
+        "found.update({name.lower(): value}):",
+        "fuzz/test_records.py::test_an_annotation_is_free_only_where_encoding_json_reads_an_empty_holder",
+    ),
     # --- two objects
     Mutant(
         "a pair: each is written on the version that the decision saw, and created where that saw none",
@@ -98,24 +105,31 @@ MUTANTS = [
     # --- leader-for-life
     Mutant(
         "a Pod that nobody evicted lives",
-        "locks/owned.py",
+        "locks/pod.py",
         ' or status.get("reason") not in _ENDED:',
         ":",
         "unit/test_owned.py::test_a_pod_is_dead_where_it_is_gone_or_was_evicted_and_all_of_it_has_ended",
     ),
     Mutant(
         "a Pod of which a container may run lives",
-        "locks/owned.py",
-        "wanted <= known and all(",
-        "wanted <= known and any(",
+        "locks/pod.py",
+        " and all(ended)",
+        " and any(ended)",
         "unit/test_owned.py::test_a_pod_is_dead_where_it_is_gone_or_was_evicted_and_all_of_it_has_ended",
     ),
     Mutant(
         "a Pod of which a container is not accounted for lives",
-        "locks/owned.py",
-        "bool(wanted) and wanted <= known and all(",
-        "all(",
+        "locks/pod.py",
+        "bool(wanted) and all(isinstance(name, str) and name in known for name in wanted) and all(ended)",
+        "all(ended)",
         "unit/test_owned.py::test_a_pod_is_dead_where_it_is_gone_or_was_evicted_and_all_of_it_has_ended",
+    ),
+    Mutant(
+        "an owner that cannot be told from others is not dead",
+        "locks/pod.py",
+        "if known else None",
+        "",
+        "fuzz/test_objects.py::test_a_lock_whose_owner_cannot_be_read_is_held",
     ),
     Mutant(
         "Pods are told by their uid",

@@ -11,7 +11,8 @@ import pytest
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.locks.base import LockError, WatchError
-from kleader.locks.owned import Home, OwnedLock, gone
+from kleader.locks.owned import Home, OwnedLock
+from kleader.locks.pod import gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
