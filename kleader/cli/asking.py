@@ -48,7 +48,6 @@ class Errand:
         self.what, self.timeout = what, timeout
         self.end = platform.clock() + timeout
         self.objects: list[ObjectLock] = []  # that the lock is kept in, the primary first
-        self.wall = lambda: 0
         self._trouble = ""
 
     async def looks(self) -> AsyncGenerator[tuple[Look | None, list[Change]], None]:
@@ -60,7 +59,6 @@ class Errand:
         sources, namespace = await reach.sources(what)
         self.objects = _objects(what, sources, namespace)
         clock, board, repeated = reach.Clock(sources), Board(len(sources), what.kind, named=True), Repeated()
-        self.wall = clock.now
         seen = False
         async for told in fleet.follow(sources, board, clock.now, _LOOK):
             if told.trouble:
