@@ -42,12 +42,12 @@ class Command:
 
     def __init__(self, plan: Plan, log: Log, signals: Signals) -> None:
         self._plan, self._log, self._signals = plan, log, signals
-        self._terminal = Terminal()
         self._backoff = Backoff()
         self._began = 0.0
         self._reached = False  # Ctrl-C or Ctrl-\ came to it without us
         self.interrupted = False  # it died of Ctrl-C
         self.tree = Tree()
+        self._terminal = Terminal(self.tree.spared)
         self.main: children.Child | None = None
         self.draining = False  # the main process has ended, what it left has not, and --until-empty waits for that
         self.again = False  # start it again once its tree is swept

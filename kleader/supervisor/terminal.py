@@ -6,11 +6,16 @@ import os
 
 from kleader import platform
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 
 class Terminal:
-    """Tolerates that there is none, or that it has gone."""
+    """Tolerates that there is none, or that it has gone. ``own``: kleader's own processes, at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Collection[int]) -> None:
+        self._own = own
         try:
             self._fd = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError:
@@ -24,12 +29,13 @@ class Terminal:
     def ours_to_give(self) -> bool:
         """Whether kleader is in the foreground and alone in its process group, as a shell starts a single command.
 
-        In a pipeline or a script others share the group: their terminal signals are the command's too.
+        In a pipeline or a script others share the group: their terminal signals are the command's too. A process of
+        kleader's own does until it has come to its session, which it was forked for.
         """
         if self._foreground() != os.getpgrp():
             return False
-        me = os.getpid()
-        return not any(each.group == os.getpgrp() and each.pid != me for each in platform.processes().values())
+        own = {os.getpid(), *self._own}
+        return not any(each.group == os.getpgrp() and each.pid not in own for each in platform.processes().values())
 
     def give(self, group: int) -> None:
         """Make ``group`` the foreground. Called with SIGTTOU blocked, else the caller would be stopped."""
