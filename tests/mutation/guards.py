@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutation import elector, locks, supervisor, system
+from tests.mutation import elector, locks, supervisor, system, watching
 
 IN_MEMORY = "unit/test_election_guards.py"
-MUTANTS = [*supervisor.MUTANTS, *elector.MUTANTS, *system.MUTANTS, *locks.MUTANTS]
+MUTANTS = [*supervisor.MUTANTS, *elector.MUTANTS, *system.MUTANTS, *locks.MUTANTS, *watching.MUTANTS]
