@@ -79,7 +79,8 @@ class _Look:
             await self._coordination()
         candidate = self.plan.identity if self.plan.coordinated else None
         needed = permissions.needed(self.plan.lock, self.plan.name, candidate=candidate)
-        for each in (*needed, *permissions.events()):
+        label = permissions.label(os.environ.get("POD_NAME", "")) if self.plan.pod_label else ()
+        for each in (*needed, *label, *permissions.events()):
             exists = any(found and lock.plural == each.resource for lock, found in zip(self._locks, there, strict=True))
             if not await self._permission(each, exists=exists):
                 break

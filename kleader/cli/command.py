@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from kleader.cli.options import Option
+from kleader.cli.option import Option
 
 SEPARATOR = "--"
 

@@ -8,6 +8,7 @@ import click
 
 from kleader.cli import options, workload
 from kleader.cli.command import CommandRunner
+from kleader.cli.option import Option
 from kleader.cli.run import make_plan
 from kleader.cli.say import remark
 
@@ -100,6 +101,6 @@ def _options(plan: Plan) -> list[str]:
     context = click.get_current_context()
     written = [f"--name={plan.name}"]
     for param in context.command.params:
-        if isinstance(param, options.Option) and param.of_run and param.name not in {"name", "namespace"}:
+        if isinstance(param, Option) and param.of_run and param.name not in {"name", "namespace"}:
             written += param.written(context)
     return written

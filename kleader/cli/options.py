@@ -7,63 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.types import (
-    Address,
-    CommandLine,
-    Duration,
-    Label,
-    LockType,
-    Signal,
-    Switch,
-    Verbosity,
-    Version,
-    header,
-)
+from kleader.cli.beside import BESIDE
+from kleader.cli.option import option
+from kleader.cli.types import Address, Duration, Label, LockType, Signal, Switch, Verbosity, Version, header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
-ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
 CLUSTER = "Kubernetes API"
 LOSS_EXIT_CODE = 255  # glog.Fatalf's
-_GIVEN = {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}
-
-
-class Option(click.Option):
-    """Help shows it under ``section``, without kube-controller-manager's spellings: those are listed once."""
-
-    def __init__(self, declarations: Sequence[str], section: str, **attributes: Any) -> None:  # noqa: ANN401 - click's
-        super().__init__(declarations, show_envvar=True, **attributes)
-        self.section = section
-        self.of_run = False
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """As click has it, with fewer names."""
-        names, self.opts = self.opts, [name for name in self.opts if not name.startswith(ALIASES)]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = names
-
-    def process_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - click's
-        """As click has it; what was given is kept as it was written."""
-        ctx.meta[f"{__name__}.{self.name}"] = value
-        return super().process_value(ctx, value)
-
-    def written(self, ctx: click.Context) -> list[str]:
-        """What was given of it, on the command line or in the environment, as arguments."""
-        if ctx.get_parameter_source(str(self.name)) not in _GIVEN:
-            return []
-        name = next(each for each in self.opts if each.startswith("--"))
-        if self.is_flag:
-            return [name] if ctx.params[str(self.name)] else []
-        given = ctx.meta[f"{__name__}.{self.name}"]
-        return [f"{name}={each.removeprefix('=')}" for each in (given if self.multiple else [given])]  # as in -v=4
-
-
-def option(*declarations: str, section: str, **attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
-    """A decorator as click.option, for an Option."""
-    return click.option(*declarations, cls=Option, section=section, **attributes)
 
 
 lock = functools.partial(option, section="Lock")
@@ -71,7 +23,6 @@ api = functools.partial(option, section=CLUSTER)
 timing = functools.partial(option, section="Timings")
 election = functools.partial(option, section="Election")
 of_command = functools.partial(option, section="Command")
-beside = functools.partial(option, section="Beside the command")
 watched = functools.partial(option, section="Being watched")
 messages = functools.partial(option, section="Messages")
 workload = functools.partial(option, section="Workload")
@@ -312,39 +263,6 @@ COMMAND = (
         default="25s",
         show_default=True,
         help="How long a command that was asked to stop may take before SIGKILL.",
-    ),
-)
-
-BESIDE = (
-    beside(
-        "--standby",
-        type=CommandLine(),
-        help="Run while this candidate does not lead: a warm replica, dead before the leading command starts.",
-    ),
-    beside(
-        "--on-new-leader",
-        type=CommandLine(),
-        help="Run for the first leader seen and every change, with KLEADER_LEADER set. There is no shell.",
-    ),
-    beside(
-        "--health",
-        type=CommandLine(),
-        help="Whether this candidate is well: status 0. One that is not does not contend, a leader ends its term.",
-    ),
-    beside(
-        "--health-period",
-        type=Duration(),
-        default="10s",
-        show_default=True,
-        help="Between two runs of --health, and the longest that one may take.",
-    ),
-    beside(
-        "--health-failures",
-        type=click.IntRange(1, 1000),
-        metavar="N",
-        default=3,
-        show_default=True,
-        help="So many failures in a row are believed.",
     ),
 )
 

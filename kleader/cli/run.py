@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import click
 
 from kleader import boot, platform
-from kleader.cli import naming, options, types, watched
+from kleader.cli import beside, naming, options, types, watched
 from kleader.cli.command import CommandRunner
-from kleader.cli.say import FAILED, NOT_EXECUTABLE, NOT_FOUND, fail
+from kleader.cli.option import Option
+from kleader.cli.say import FAILED, fail
 from kleader.election import timing
 from kleader.election.duration import text
 from kleader.election.record import LONGEST_DURATION
@@ -54,7 +54,7 @@ def run(command: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
     plan, remarks = make_plan(list(command), given)
     for each in (plan.command, plan.standby, plan.on_new_leader, plan.health):
         if each:
-            _check_command(each[0])
+            beside.check_command(each[0])
     if plan.lock == "file":
         _check_file(plan)
     if plan.state_file:
@@ -141,7 +141,7 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
         stop_signal=_stop_signal(given["stop_signal"]),
         stop_group=given["stop_signal_to"] == "group",
         stop_timeout=given["stop_timeout"],
-        **_beside(given, kind, remarks),
+        **beside.checked(given, kind, remarks, elsewhere=elsewhere),
         http=watched.written(*given["http"]) if given["http"] else "",
         http_fd=-1,
         state_file=os.path.abspath(given["state_file"]) if given["state_file"] else "",
@@ -151,21 +151,9 @@ def make_plan(command: list[str], given: dict[str, Any], *, elsewhere: bool = Fa
     return plan, remarks
 
 
-def _beside(given: dict[str, Any], kind: str, remarks: list[str]) -> dict[str, Any]:
-    """What runs beside the command. Without an election there is nobody to be told of, and nothing to give up."""
-    if given["health_period"] <= 0:
-        msg = f"--health-period {text(given['health_period'])} must be more than 0s"
-        raise click.UsageError(msg)
-    found = {name: given[name] or [] for name in ("standby", "on_new_leader", "health")}
-    for name in [name for name, command in found.items() if command and not kind]:
-        remarks.append(f"--{name.replace('_', '-')} does nothing with --leader-elect=false")
-        found[name] = []
-    return {**found, "health_period": given["health_period"], "health_failures": given["health_failures"]}
-
-
 def _for_a_cluster(given: dict[str, Any]) -> list[str]:
     """Which options were given that have no meaning without one."""
-    params = [each for each in click.get_current_context().command.params if isinstance(each, options.Option)]
+    params = [each for each in click.get_current_context().command.params if isinstance(each, Option)]
     of_it = [each for each in params if each.section == options.CLUSTER or each.name == "lock_label"]
     return [max(each.opts, key=len) for each in of_it if given[each.name or ""]]
 
@@ -266,18 +254,6 @@ def _stop_signal(number: int | None) -> int:
         msg = "--stop-signal: KILL and STOP are no way to ask; leave the option out, and see --stop-timeout"
         raise click.UsageError(msg)
     return number or 0
-
-
-def _check_command(name: str) -> None:
-    """Found out before the lock is touched, as far as looking can tell."""
-    if shutil.which(name):
-        return
-    named = os.sep in name
-    places = [name] if named else [os.path.join(place, name) for place in os.get_exec_path()]
-    if not any(os.path.exists(place) for place in places):
-        fail(f"cannot execute {name}: {'no such file' if named else 'not found in PATH'}", NOT_FOUND)
-    why = "it is a directory" if os.path.isdir(name) else "permission denied: chmod +x it, or name an interpreter"
-    fail(f"cannot execute {name}: {why}", NOT_EXECUTABLE)
 
 
 def _check_file(plan: Plan) -> None:

@@ -10,7 +10,7 @@ import click
 
 from kleader.cli import types
 from kleader.cli.command import SEPARATOR, CommandRunner
-from kleader.cli.options import ALIASES
+from kleader.cli.option import ALIASES
 from kleader.cli.scripts import BASH, FISH, ZSH
 
 _ASKED = {each.removesuffix("s"): each for each in ("contexts", "clusters", "users", "namespaces")}

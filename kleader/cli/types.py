@@ -152,20 +152,37 @@ class Label(click.ParamType[Any]):
         if isinstance(value, tuple):
             return value
         key, equals, content = value.partition("=")
-        prefix, slash, name = key.rpartition("/")
-        valid = (
-            equals
-            and len(name) <= _LONGEST_LABEL
-            and _LABEL_PART.fullmatch(name)
-            and (not slash or (_DNS_NAME.fullmatch(prefix) and len(prefix) <= _LONGEST_NAME))
-            and len(content) <= _LONGEST_LABEL
-            and (not content or _LABEL_PART.fullmatch(content))
-        )
-        if not valid:
+        if not (equals and _is_key(key) and _is_value(content)):
             self.fail(
                 f"{_short(value)} is not a label: write KEY=VALUE, such as app.kubernetes.io/name=worker", param, ctx
             )
         return key, content
+
+
+class RoleLabel(click.ParamType[Any]):
+    """``KEY=LEADER[,STANDBY]``; as three words, the last "" where it is left out."""
+
+    name = "key=leader[,standby]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """[key, leader, standby]."""
+        if isinstance(value, list):
+            return value
+        key, _, values = value.partition("=")
+        leader, _, standby = values.partition(",")
+        if not (leader and leader != standby and _is_key(key) and _is_value(leader) and _is_value(standby)):
+            self.fail(f"{_short(value)} is not a label: write KEY=LEADER or KEY=LEADER,STANDBY", param, ctx)
+        return [key, leader, standby]
+
+
+def _is_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    valid = len(name) <= _LONGEST_LABEL and _LABEL_PART.fullmatch(name)
+    return bool(valid and (not slash or (_DNS_NAME.fullmatch(prefix) and len(prefix) <= _LONGEST_NAME)))
+
+
+def _is_value(value: str) -> bool:
+    return len(value) <= _LONGEST_LABEL and bool(not value or _LABEL_PART.fullmatch(value))
 
 
 class Address(click.ParamType[Any]):

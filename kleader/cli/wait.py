@@ -8,6 +8,7 @@ import click
 
 from kleader.cli import options, types
 from kleader.cli.command import Command
+from kleader.cli.option import option
 
 EPILOG = """
 \b
@@ -28,7 +29,7 @@ Examples:
 @click.argument("argument", metavar="NAME", required=False)
 @options.add(
     (
-        options.option(
+        option(
             "--for",
             "for",
             section="Waiting",
@@ -37,7 +38,7 @@ Examples:
             help="leader: somebody leads, and is seen alive. free: nobody holds the lock, or it is seen to expire."
             " change: the leader changes. IDENTITY: this one leads, and is seen alive.",
         ),
-        options.option(
+        option(
             "--timeout",
             section="Waiting",
             type=types.Duration(),

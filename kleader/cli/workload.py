@@ -22,14 +22,20 @@ _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = 65532  # a user that no image's files belong to by accident; distroless images call it nonroot
 _PRECEDENCE = 200  # kube-system's own elections have it too; whatever a service account asks for otherwise has 9000
 
-_SURROUNDINGS = ("POD_NAME", "POD_NAMESPACE", "POD_UID")  # what the downward API tells; leader-for-life minds the last
+_LONGEST_LABEL = 63 - len("-leader")  # characters
+
+_SURROUNDINGS = (
+    "POD_NAME",
+    "POD_NAMESPACE",
+    "POD_UID",
+)  # what the downward API tells; leader-for-life and --pod-label mind the last
 
 
 def objects(plan: Plan, options: Sequence[str], image: str, replicas: int) -> list[Object]:
     """In the order in which they need each other. ``options`` are those of the Pods' ``run``."""
     subject = {"kind": "ServiceAccount", "name": plan.name, "namespace": plan.namespace}
     role = {"apiGroup": _RBAC, "kind": "Role", "name": plan.name}
-    return [
+    objects = [
         _object("v1", "ServiceAccount", plan),
         _object(f"{_RBAC}/v1", "Role", plan, rules=permissions.rules(_needed(plan))),
         _object(f"{_RBAC}/v1", "RoleBinding", plan, roleRef=role, subjects=[subject]),
@@ -37,13 +43,14 @@ def objects(plan: Plan, options: Sequence[str], image: str, replicas: int) -> li
         # A drain takes one Pod after the other, and waits for the first one's successor.
         _object("policy/v1", "PodDisruptionBudget", plan, spec={"maxUnavailable": 1, "selector": _selector(plan)}),
     ]
+    return [*objects, _service(plan)] if plan.pod_label else objects
 
 
 def flow_schema(plan: Plan) -> Object:
     """Puts the lock's requests on the level that is there for elections, which kube-system alone has by default."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for each in _needed(plan):
-        if each.resource != "events":
+        if each.resource != "events" and each.verb != "patch":
             verbs.setdefault((each.group, each.resource), []).append(each.verb)
     rules = [
         {"apiGroups": [group], "namespaces": [plan.namespace], "resources": [resource], "verbs": allowed}
@@ -71,12 +78,22 @@ def grace_period(plan: Plan) -> int:
 
 def _needed(plan: Plan) -> tuple[Permission, ...]:
     candidate = "" if plan.coordinated else None  # each Pod's LeaseCandidate is named after its identity
-    return (*permissions.needed(plan.lock, plan.name, candidate=candidate), *permissions.events())
+    label = permissions.label() if plan.pod_label else ()
+    return (*permissions.needed(plan.lock, plan.name, candidate=candidate), *label, *permissions.events())
 
 
 def _object(version: str, kind: str, plan: Plan, **more: Any) -> Object:  # noqa: ANN401 - JSON
     metadata = {"labels": {_NAME: plan.name}, "name": plan.name, "namespace": plan.namespace}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
+
+
+def _service(plan: Plan) -> Object:
+    """Selects the leader alone. Without a cluster address, for which it would have to know a port."""
+    key, leader, _ = plan.pod_label
+    service = _object("v1", "Service", plan, spec={"clusterIP": "None", "selector": {_NAME: plan.name, key: leader}})
+    name = re.sub(r"^(?=[0-9])", "l-", plan.name.replace(".", "-"))[:_LONGEST_LABEL]  # begins with a letter
+    service["metadata"]["name"] = f"{name.rstrip('-')}-leader"
+    return service
 
 
 def _selector(plan: Plan) -> Object:
@@ -115,7 +132,9 @@ def _container(plan: Plan, options: Sequence[str], image: str) -> Object:
     found = {
         "args": [_unexpanded(each) for each in plan.command],
         "command": [_unexpanded(each) for each in ("kleader", "run", *options, "--")],
-        "env": [_downward(variable) for variable in _SURROUNDINGS[: 3 if plan.lock == FOR_LIFE else 2]],
+        "env": [
+            _downward(variable) for variable in _SURROUNDINGS[: 3 if plan.lock == FOR_LIFE or plan.pod_label else 2]
+        ],
         "image": image,
         "name": "main",
         "securityContext": {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kleader.election.acquire import SILENT
 from kleader.election.timing import JITTER
+from kleader.elector.label import Label, Pod
 from kleader.elector.loop import Loop
 from kleader.elector.orphans import left
 from kleader.elector.recorder import Recorder
@@ -71,7 +72,11 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             candidate=candidate,
             home=_home(plan, namespace, assign, claim, channel) if claim else None,
         )
-        return lock, Recorder(credentials, log, plan.identity, plan.name)
+        label = None
+        if plan.pod_label:
+            pod = Pod(*(value or namespace for value in plan.labelled[:1]), *plan.labelled[1:])
+            label = Label(credentials, log, pod, plan.pod_label[0], (plan.pod_label[1], plan.pod_label[2]))
+        return lock, Recorder(credentials, log, plan.identity, plan.name, label)
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False

@@ -8,7 +8,7 @@ import os
 import random
 import time
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from kleader import platform
 from kleader.election import events as e
@@ -18,6 +18,7 @@ from kleader.election.timing import FIRST_TRY, Timing
 from kleader.elector.measure import measured
 from kleader.elector.orphans import Orphans
 from kleader.elector.predecessor import Predecessor
+from kleader.elector.tasks import Tasks
 from kleader.elector.watchdog import Watchdog
 from kleader.link import messages as m
 from kleader.link.plan import FOR_LIFE
@@ -25,7 +26,7 @@ from kleader.locks.base import Lock, LockError, SetUpError, WatchError
 from kleader.locks.within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from kleader.election.events import Observed
     from kleader.elector.recorder import Recorder
@@ -64,7 +65,7 @@ class Loop:
         self._state: State | None = None
         self._orphans: Orphans | None = None
         self._watchdog: Watchdog | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks(log)
         self._requesting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -75,12 +76,12 @@ class Loop:
     async def run(self) -> None:
         """Until the election or the supervisor is over."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._on_error)
+        loop.set_exception_handler(self._tasks.on_error)
         self._timer = platform.Timer()
         if (fd := _descriptor(self._timer)) is not None:
             loop.add_reader(fd, self._on_timer)
         loop.add_reader(self._channel.fd, self._on_link)
-        self._spawn(self._ping())
+        self._tasks.spawn(self._ping())
         await self._over.wait()
         if self._recorder:
             await self._recorder.drain(_LAST_EVENTS)
@@ -179,19 +180,19 @@ class Loop:
         elif isinstance(action, e.Report):
             self._log.repeated(action.message)
         elif isinstance(action, e.GiveUp):
-            self._spawn(self._end(m.Failed(self._term, action.reason, action.status)))
+            self._tasks.spawn(self._end(m.Failed(self._term, action.reason, action.status)))
         elif isinstance(action, e.Done):
-            self._spawn(self._end(m.Released(self._term, action.released, action.why)))
+            self._tasks.spawn(self._end(m.Released(self._term, action.released, action.why)))
 
     def _ask(self, action: e.Get | e.Write | e.Watch | e.Unwatch) -> None:
         if isinstance(action, (e.Watch, e.Unwatch)):
             self._stop_watching()
             if isinstance(action, e.Watch):
-                self._watching = self._spawn(self._watch(action.seen))
+                self._watching = self._tasks.spawn(self._watch(action.seen))
             return
         if self._requesting:
             self._requesting.cancel()
-        self._requesting = self._spawn(self._request(action))
+        self._requesting = self._tasks.spawn(self._request(action))
 
     def _lead(self, lead: e.Lead) -> None:
         self._log.role = "leader"
@@ -223,8 +224,7 @@ class Loop:
             if isinstance(request, e.Get):
                 event = e.Got(request, await lock.get(timeout))
             else:
-                if self._is_last(request):
-                    timeout -= await self._leave(timeout / 2)
+                timeout -= await self._part(request, timeout / 2)
                 event = e.Wrote(request, await lock.write(request.base, request.record, request.incarnation, timeout))
         except LockError as error:
             event = e.Failed(request, error.failure)
@@ -232,11 +232,14 @@ class Loop:
             self._requesting = None
         self._feed(event)
 
-    def _is_last(self, write: e.Write) -> bool:
-        """Whether the lock is given up by it, and not to be had again at once."""
+    async def _part(self, write: e.Write, timeout: float) -> float:
+        """What comes before the lock is given up: the Pod's label, and the candidacy if it is not to be had again."""
         state = self._state
-        ends = state is not None and state.phase is Phase.RELEASING and (state.aside or not state.again)
-        return ends and not write.record.holder
+        if state is None or state.phase is not Phase.RELEASING:
+            return 0.0
+        took = await self._recorder.part(timeout / 2) if self._recorder else 0.0
+        last = (state.aside or not state.again) and not write.record.holder
+        return took + (await self._leave(timeout - took) if last else 0.0)
 
     async def _leave(self, timeout: float) -> float:
         """Before the lock is given up, and at any end: or the next might be this one again. Seconds that it took."""
@@ -292,10 +295,12 @@ class Loop:
         elif isinstance(message, m.Started):
             if self._orphans:
                 self._orphans.started(message.pid, message.start)
+        elif isinstance(message, m.Stopping) and self._recorder:
+            self._recorder.stopping()
         elif isinstance(message, m.Empty):
             self._disarm()
             if self._fresh and self._state is None:
-                self._spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
+                self._tasks.spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
             self._feed(e.Emptied(message.release, message.to))
         elif isinstance(message, m.Again):
             self._disarm()
@@ -318,7 +323,7 @@ class Loop:
             plan = self._plan
             self._watchdog.kill_at = assign.t0 + plan.lease_duration - plan.kill - plan.skew
         self._arm()
-        self._spawn(self._begin(assign))
+        self._tasks.spawn(self._begin(assign))
 
     def _guard(self, incarnation: str) -> None:
         self._orphans = Orphans(*self._supervisor, m.MARKER + incarnation)
@@ -360,33 +365,6 @@ class Loop:
     def _say(self, message: m.Message) -> None:
         """A fact that finds no room is lost: the supervisor is stopped then, and the deadlines see to it."""
         self._channel.send(message)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(self._safely(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: work.close())  # of one that was cancelled before it began
-        return task
-
-    async def _safely(self, work: Coroutine[Any, Any, None]) -> None:
-        """A bug here must end this process, which is replaced, rather than leave it half alive."""
-        try:
-            await work
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001
-            self._fail(error)
-
-    def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio would print with a traceback. A callback that fails is a bug; transports end by themselves."""
-        error = context.get("exception")
-        if "handle" in context and error:
-            self._fail(error)
-        self._log.debug(f"{context.get('message')}: {error}")
-
-    def _fail(self, error: BaseException) -> NoReturn:
-        self._log.error(f"the elector failed: {type(error).__name__}: {error}")
-        os._exit(FAILED)
 
 
 def _descriptor(timer: platform.Timer) -> int | None:

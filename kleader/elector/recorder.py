@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kleader.election.state import State
+    from kleader.elector.label import Label
     from kleader.locks.base import Lock
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BECAME, STOPPED = "became leader", "stopped leading"
 TIMEOUT = 5.0  # seconds for one Event
 _MOMENT = 0.06  # seconds: machine and server have a handover to do first, the last leader's or one's own
+_LONGEST_PARTING = 0.5  # seconds that a release waits for the Pod's label
 _LONGEST_NAME = 253  # characters, of any object
 
 
@@ -32,7 +34,10 @@ class Recorder:
     Each Event has a connection of its own and one try, so that nothing else waits for it. Nothing is ever raised.
     """
 
-    def __init__(self, credentials: Credentials, log: Log, identity: str, component: str) -> None:
+    def __init__(
+        self, credentials: Credentials, log: Log, identity: str, component: str, label: Label | None = None
+    ) -> None:
+        self.label = label  # which tells the same on the Pod
         self._credentials, self._log = credentials, log
         self._identity, self._component = identity, component
         self._under_way: set[asyncio.Task[None]] = set()
@@ -41,6 +46,8 @@ class Recorder:
 
     def follow(self, lock: Lock, state: State) -> None:
         """Keep, after each step, what Events of this term are about; tell of its end, however that came."""
+        if self.label:
+            self.label.follow(state)
         if state.phase is Phase.LEADING or (state.phase is Phase.RELEASING and state.led):
             self._about = lock.references(state.seen) if state.seen else self._about
         else:
@@ -64,10 +71,20 @@ class Recorder:
         task.add_done_callback(self._under_way.discard)
         return task
 
+    def stopping(self) -> None:
+        """The command winds down."""
+        if self.label:
+            self.label.stopping()
+
+    async def part(self, seconds: float) -> float:
+        """Before the lock is given up: wait for what should be told first, but no longer. Seconds that it took."""
+        return await self.label.settle(min(seconds, _LONGEST_PARTING)) if self.label else 0.0
+
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, but no longer."""
+        left = seconds - await self.part(seconds)
         if self._under_way:
-            await asyncio.wait(self._under_way, timeout=seconds)
+            await asyncio.wait(self._under_way, timeout=left)
 
     async def _send(self, body: dict[str, Any]) -> None:
         await asyncio.sleep(_MOMENT)

@@ -55,6 +55,8 @@ class Plan(NamedTuple):
     health: list[str]  # likewise
     health_period: float
     health_failures: int
+    pod_label: list[str]  # its key, the leader's value, and that of the others, "" for none; empty: no label
+    labelled: list[str]  # the Pod that has it: its namespace, "" for the lock's, its name, its uid if that is known
     # whom it tells
     http: str  # ADDR:PORT; "": nobody
     http_fd: int  # where that is listened at already

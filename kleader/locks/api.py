@@ -28,6 +28,7 @@ SILENCE = 300.0  # seconds without a byte, bookmarks included, after which a wat
 # ssl.SSLError is an OSError, asyncio.TimeoutError from Python 3.11 on; names that cannot be are ValueErrors.
 _BROKEN = (OSError, asyncio.TimeoutError, h11.ProtocolError, ValueError)
 JSON = "application/json"
+_MERGE_PATCH = "application/merge-patch+json"
 _OK = 200
 _DONE = {_OK, 201}
 
@@ -152,7 +153,7 @@ class Api:
         headers = [*self.credentials.headers(), ("Accept", accept)]
         data = b""
         if body is not None:
-            headers.append(("Content-Type", JSON))
+            headers.append(("Content-Type", _MERGE_PATCH if method == "PATCH" else JSON))
             data = json.dumps(body, separators=(",", ":")).encode()
         sent = time.time()
         try:

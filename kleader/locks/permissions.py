@@ -67,6 +67,11 @@ def events() -> tuple[Permission, ...]:
     return (Permission("", "events", "create", "", "there are no Events"),)
 
 
+def label(pod: str = "") -> tuple[Permission, ...]:
+    """For the label on a Pod, "": on any of a fleet, whose names nobody knows before they are there."""
+    return (Permission("", "pods", "patch", pod, "the Pod's label does not tell who leads"),)
+
+
 def rules(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
     """The same as rules of a Role (rbac.authorization.k8s.io/v1 PolicyRule), one for each resource and name."""
     verbs: dict[tuple[str, str, str], list[str]] = {}

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from kleader.cli.main import cli
-from kleader.cli.options import ALIASES
+from kleader.cli.option import ALIASES
 from tests.conftest import untried
 from tests.process.test_terminal import PROMPT, Terminal
 

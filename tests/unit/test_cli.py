@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from kleader import boot
 from kleader.cli.main import cli
-from kleader.cli.options import ALIASES
+from kleader.cli.option import ALIASES
 from kleader.cli.run import run
 
 if TYPE_CHECKING:
@@ -146,11 +146,6 @@ def test_a_mistyped_subcommand_is_answered_with_the_one_that_was_meant() -> None
     result = CliRunner().invoke(cli, ["rum"], prog_name="kleader")
     assert result.exit_code == USAGE
     assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
-
-
-@pytest.mark.parametrize("later", ["--pod-label"])
-def test_an_option_that_does_not_exist_yet_is_no_option(refuse: Refuse, later: str) -> None:
-    assert refuse(later, "x").startswith(f"No such option '{later}'.")
 
 
 # --- values
@@ -356,6 +351,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "stop_signal_to": ("group", "stop_group", True),
     "stop_timeout": ("1m", "stop_timeout", 60.0),
     "standby": ("true x", "standby", ["true", "x"]),
+    "pod_label": ("a/k=l,s", "pod_label", ["a/k", "l", "s"]),
     "on_new_leader": ("true 'the others'", "on_new_leader", ["true", "the others"]),
     "health": ("true 'a b' c\\ d", "health", ["true", "a b", "c d"]),
     "health_period": ("5s", "health_period", 5.0),
@@ -368,7 +364,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
 }
 
 FOR_LIFE = {"KLEADER_RUN_LOCK": "leader-for-life", "POD_NAME": "p"}
-BESIDE = {"release": FOR_LIFE}  # by parameter: the surroundings in which it makes a difference
+BESIDE = {"release": FOR_LIFE, "pod_label": {"POD_NAME": "p"}}  # by parameter: the surroundings in which it makes a difference
 
 
 NEEDS = {"coordinated": ["--binary-version=1.36.0"]}  # options that are not given alone
@@ -536,7 +532,7 @@ def test_an_interpreter_shell_or_wrapper_gives_no_name(refuse: Refuse, command: 
 def test_the_name_is_the_commands_made_valid_and_a_change_is_said(
     invoke: Invocation, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
-    monkeypatch.setattr("kleader.cli.run._check_command", lambda _name: None)
+    monkeypatch.setattr("kleader.cli.beside.check_command", lambda _name: None)
     result = invoke("--", command)
     assert result.exit_code == 0, result.output
     assert invoke.plans[0].name == name

@@ -78,7 +78,7 @@ def test_what_is_ended_before_it_has_begun_leaves_no_word() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     async def elect() -> None:
-        task = Loop(plan, Channel(ours), Log(verbosity=-1), (1, 1), _never)._spawn(asyncio.sleep(0))
+        task = Loop(plan, Channel(ours), Log(verbosity=-1), (1, 1), _never)._tasks.spawn(asyncio.sleep(0))
         task.cancel()
         await asyncio.wait({task})
 

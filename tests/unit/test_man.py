@@ -13,7 +13,7 @@ import pytest
 
 from kleader.cli.check import EPILOG as CHECKS
 from kleader.cli.main import cli
-from kleader.cli.options import Option
+from kleader.cli.option import Option
 from kleader.cli.run import run
 from kleader.link.local import RUNTIME_DIR
 from kleader.link.messages import MARKER, Lead

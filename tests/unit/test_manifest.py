@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from kleader.cli import options
 from kleader.cli.main import cli
 from kleader.cli.manifest import NOT_IN_A_POD
+from kleader.cli.option import Option
 from kleader.cli.output import as_yaml
 from kleader.cli.run import make_plan, run
 from kleader.locks import permissions
@@ -122,9 +122,7 @@ def test_the_variables_of_run_are_written_out() -> None:
 
 
 def test_every_option_of_run_but_those_that_have_no_place_in_a_pod_is_taken() -> None:
-    mine = {
-        param.name for param in cli.commands["manifest"].params if isinstance(param, options.Option) and param.of_run
-    }
+    mine = {param.name for param in cli.commands["manifest"].params if isinstance(param, Option) and param.of_run}
     assert mine | NOT_IN_A_POD.keys() == {param.name for param in run.params}
     assert not mine & NOT_IN_A_POD.keys()
 
