@@ -74,8 +74,8 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         )
         label = None
         if plan.pod_label:
-            pod = Pod(*(value or namespace for value in plan.labelled[:1]), *plan.labelled[1:])
-            label = Label(credentials, log, pod, plan.pod_label[0], (plan.pod_label[1], plan.pod_label[2]))
+            pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
+            label = Label(credentials, log, pod, plan.pod_label, runs=assign.leading)
         return lock, Recorder(credentials, log, plan.identity, plan.name, label)
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks

@@ -14,15 +14,18 @@ from kleader.election.state import Phase
 from kleader.locks.answers import ForbiddenError
 from kleader.locks.api import Api
 from kleader.locks.base import LockError
+from kleader.locks.within import within
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kleader.election.state import State
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
 
 TIMEOUT = 5.0  # seconds for one try
 _MOMENT = 0.06  # seconds: machine and server have a handover to do first
-_LONGEST_PAUSE = 30.0  # seconds between two tries
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 
 
 class Pod(NamedTuple):
@@ -36,27 +39,28 @@ class Pod(NamedTuple):
 class Label:
     """Written on a connection of its own, again and again until it is there; no request of the lock waits for it.
 
-    ``values``: the leader's, and that of all others, "" for no label.
+    ``told``: its key, the leader's value, and that of all others, "" for no label; ``runs``: the command does already.
     """
 
-    def __init__(self, credentials: Credentials, log: Log, pod: Pod, key: str, values: tuple[str, str]) -> None:
-        self._credentials, self._log, self._pod, self._key, self._values = credentials, log, pod, key, values
+    def __init__(self, credentials: Credentials, log: Log, pod: Pod, told: Sequence[str], *, runs: bool) -> None:
+        self._credentials, self._log, self._pod = credentials, log, pod
+        self._key, *self._values = told
+        self._runs = runs
         self._wanted = ""
         self._written: str | None = None  # what an earlier process has left is not known
-        self._stopping = False
+        self._changed = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._warned = False
 
     def follow(self, state: State) -> None:
         """After each step of the election."""
-        leads = state.phase is Phase.LEADING
-        self._stopping = self._stopping and leads
-        self._want(self._values[0 if leads and not self._stopping else 1])
+        self._runs = self._runs and state.phase is Phase.LEADING
+        self._want(self._values[0 if self._runs else 1])
 
-    def stopping(self) -> None:
-        """The command is asked to stop: nobody is to be sent here any more."""
-        self._stopping = True
-        self._want(self._values[1])
+    def runs(self, *, well: bool) -> None:
+        """The command was started; or it is asked to stop, and nobody is to be sent here any more."""
+        self._runs = well
+        self._want(self._values[0 if well else 1])
 
     async def settle(self, seconds: float) -> float:
         """Wait, no longer than that, until it is as it should be. Seconds that it took."""
@@ -66,22 +70,34 @@ class Label:
         return platform.clock() - began
 
     def _want(self, value: str) -> None:
-        if value == self._wanted and (self._work or self._written == value):
-            return
+        if value != self._wanted:
+            self._changed.set()
         self._wanted = value
-        if self._work:
-            self._work.cancel()
-        self._work = asyncio.get_running_loop().create_task(self._keep_at_it(value))
+        if value != self._written and not (self._work and not self._work.done()):
+            self._work = asyncio.get_running_loop().create_task(self._keep_at_it())
 
-    async def _keep_at_it(self, value: str) -> None:
-        self._written = None  # nobody knows what a try that is given up has done
-        pause = 0.5
-        if value == self._values[0]:
-            await asyncio.sleep(_MOMENT)
-        while not await self._write(value):
-            await asyncio.sleep(pause)
-            pause = min(_LONGEST_PAUSE, 2 * pause)
-        self._written, self._work = value, None
+    async def _keep_at_it(self) -> None:
+        """One after the other: of two requests at once nobody knows which the server would take last."""
+        pause = _FIRST_PAUSE
+        while self._written != self._wanted:
+            self._changed.clear()
+            value = self._wanted
+            if value == self._values[0]:
+                await asyncio.sleep(_MOMENT)
+            if await self._write(value):
+                self._written, pause = value, _FIRST_PAUSE
+            else:
+                self._written = None  # nobody knows what it has done
+                await self._sleep(pause)
+                pause = min(_LONGEST_PAUSE, 2 * pause)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Or until something else is wanted."""
+        try:
+            async with within(seconds):
+                await self._changed.wait()
+        except asyncio.TimeoutError:
+            return
 
     async def _write(self, value: str) -> bool:
         """Nothing is ever raised: no label is worth a term."""

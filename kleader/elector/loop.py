@@ -295,8 +295,9 @@ class Loop:
         elif isinstance(message, m.Started):
             if self._orphans:
                 self._orphans.started(message.pid, message.start)
-        elif isinstance(message, m.Stopping) and self._recorder:
-            self._recorder.stopping()
+            self._tell_label(runs=True)
+        elif isinstance(message, m.Stopping):
+            self._tell_label(runs=False)
         elif isinstance(message, m.Empty):
             self._disarm()
             if self._fresh and self._state is None:
@@ -308,6 +309,10 @@ class Loop:
             self._log.role = "candidate"
             self._guard(message.incarnation)
             self._feed(e.Again(message.incarnation, message.release, message.to, message.aside))
+
+    def _tell_label(self, *, runs: bool) -> None:
+        if self._recorder and self._state and self._state.phase is Phase.LEADING:
+            self._recorder.command(runs=runs)
 
     def _assigned(self, assign: m.Assign) -> None:
         self._term = assign.term

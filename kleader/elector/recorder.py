@@ -71,10 +71,10 @@ class Recorder:
         task.add_done_callback(self._under_way.discard)
         return task
 
-    def stopping(self) -> None:
-        """The command winds down."""
+    def command(self, *, runs: bool) -> None:
+        """It was started, or winds down."""
         if self.label:
-            self.label.stopping()
+            self.label.runs(well=runs)
 
     async def part(self, seconds: float) -> float:
         """Before the lock is given up: wait for what should be told first, but no longer. Seconds that it took."""

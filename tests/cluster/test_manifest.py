@@ -28,6 +28,7 @@ QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s"]
 COORDINATED = ["--coordinated", "--binary-version=1.36.0"]
 FOR_LIFE = ["--lock=leader-for-life", "--release"]
 KINDS = [*([f"--lock={lock}"] for lock in OBJECTS if f"--lock={lock}" not in FOR_LIFE), COORDINATED, FOR_LIFE]
+KINDS.append(["--pod-label=a/role=leader,standby"])
 ODD = [
     "y",
     "n",
@@ -136,7 +137,8 @@ def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_noth
     if kind is FOR_LIFE:
         assert own_plane.api.find(f"/api/v1/namespaces/{namespace}/configmaps/x") is None
     else:
-        entry = Place(own_plane, namespace, "lease" if kind is COORDINATED else kind[0].partition("=")[2]).entry()
+        lock = kind[0].partition("=")[2] if kind[0].startswith("--lock=") else "lease"
+        entry = Place(own_plane, namespace, lock).entry()
         assert entry
         assert entry.holder == ""
     codes = {request.get("responseStatus", {}).get("code") for request in asked()}

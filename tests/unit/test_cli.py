@@ -364,7 +364,8 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
 }
 
 FOR_LIFE = {"KLEADER_RUN_LOCK": "leader-for-life", "POD_NAME": "p"}
-BESIDE = {"release": FOR_LIFE, "pod_label": {"POD_NAME": "p"}}  # by parameter: the surroundings in which it makes a difference
+# By parameter: the surroundings in which it makes a difference.
+BESIDE = {"release": FOR_LIFE, "pod_label": {"POD_NAME": "p"}}
 
 
 NEEDS = {"coordinated": ["--binary-version=1.36.0"]}  # options that are not given alone

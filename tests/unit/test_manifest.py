@@ -81,6 +81,22 @@ def test_coordinated_candidates_may_have_any_lease_candidate_of_the_namespace() 
 
 
 @pytest.mark.parametrize(
+    ("name", "called"), [("a.b", "a-b-leader"), ("9", "l-9-leader"), ("x" * 63, f"{'x' * 56}-leader")]
+)
+def test_a_service_selects_the_pod_with_the_leaders_label(name: str, called: str) -> None:
+    """Its name begins with a letter and has 63 characters at most; the Pods may write the label, and know theirs."""
+    found = printed("--name", name, "--pod-label", "example.com/role=on,off")
+    service = found["Service"]
+    assert service["metadata"]["name"] == called
+    assert service["spec"] == {
+        "clusterIP": "None", "selector": {"app.kubernetes.io/name": name, "example.com/role": "on"},
+    }  # fmt: skip
+    assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]} in found["Role"]["rules"]
+    assert {each["name"] for each in container(found)["env"]} == {"POD_NAME", "POD_NAMESPACE", "POD_UID"}
+    assert "Service" not in printed("--name", name)
+
+
+@pytest.mark.parametrize(
     ("given", "meant"),
     [
         ([], ["--name=worker"]),

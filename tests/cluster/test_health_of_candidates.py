@@ -1,0 +1,106 @@
+"""Who is not well leads no lock of the cluster: it gives it up in good order, and another takes it at once."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.crew import Crew
+from tests.cluster.fleet import DURATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cluster.fleet import Fleet
+    from tests.support.checker import Witness
+    from tests.support.plane import Plane
+    from tests.support.processes import Processes
+
+
+@pytest.fixture
+def well(tmp_path: Path) -> Path:
+    """A candidate is well as long as this file is there."""
+    found = tmp_path / "well"
+    found.touch()
+    return found
+
+
+def health(well: Path) -> tuple[str, ...]:
+    return f"--health=test -e {well}", "--health-period=200ms", "--health-failures=2"
+
+
+def test_another_leads_at_once_and_the_sick_one_sits_out_a_lease_duration(fleet: Fleet, well: Path) -> None:
+    """Well again at once, and alone, it still waits."""
+    sick = fleet.start("sick", *health(well), "--on-loss=wait", does=["--descendant"])
+    fleet.witness.wait_descendant()
+    other = fleet.waiting("other", behind="sick")
+    well.unlink()
+    assert fleet.witness.wait_start(2).identity == "other"
+    sick.wait_err("resting: released the lock")
+    ended = fleet.witness.terms()[0].last
+    well.touch()
+    other.signal(signal.SIGTERM)
+    assert other.wait() == 0
+    third = fleet.witness.wait_start(3)
+    assert third.identity == "sick"
+    assert (third.born - ended) / 1e9 >= DURATION - 0.2
+    sick.signal(signal.SIGTERM)
+    assert sick.wait() == 0
+    fleet.witness.check(terms=3)
+
+
+def test_a_sick_standby_leaves_the_lock_to_others(fleet: Fleet, well: Path) -> None:
+    first = fleet.start("first")
+    fleet.witness.wait_start()
+    sick = fleet.waiting("sick", *health(well), behind="first")
+    well.unlink()
+    sick.wait_err("not well: not contending")
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    fleet.wait_spec("a free lock", holderIdentity="")
+    other = fleet.start("other")
+    assert fleet.witness.wait_start(2).identity == "other"
+    other.signal(signal.SIGTERM)
+    assert other.wait() == 0
+    well.touch()
+    assert fleet.witness.wait_start(3).identity == "sick"
+    sick.signal(signal.SIGTERM)
+    assert sick.wait() == 0
+    fleet.witness.check(terms=3)
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["--release", "kept"])
+def test_the_lock_of_a_pod(  # noqa: PLR0917
+    plane: Plane,
+    namespace: str,
+    processes: Processes,
+    witness: Witness,
+    for_life: Callable[..., list[str]],
+    well: Path,
+    release: bool,  # noqa: FBT001
+) -> None:
+    """Without --release it stays with the sick Pod, which leads again. Standbys are no earlier term's."""
+    crew = Crew(plane, namespace, processes, witness, for_life)
+    standby = "--standby=sleep 600"
+    options = (*health(well), "--on-loss=wait", standby, *(["--release"] if release else []))
+    sick = crew.kleader("a", *options)
+    witness.wait_start()
+    other = crew.waiting("b", standby, behind="a")
+    well.unlink()
+    if release:
+        assert witness.wait_start(2).identity == "b"
+        assert crew.owner() == "b"
+        other.signal(signal.SIGTERM)
+        assert other.wait() == 0
+        sick.signal(signal.SIGTERM)
+        assert sick.wait() == 128 + signal.SIGTERM
+    else:
+        sick.wait_err("resting: not released: the lock stays with the Pod a")
+        well.touch()
+        assert witness.wait_start(2, timeout=40).identity == "a"
+        sick.signal(signal.SIGTERM)
+        assert sick.wait() == 0
+    witness.check(terms=2)
