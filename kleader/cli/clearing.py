@@ -51,9 +51,8 @@ async def clear(what: Asked, timeout: float, form: str, *, now: bool, yes: bool)
                 errand.end = max(errand.end, platform.clock()) + patience
             elif any(change.event not in {"present", "expired"} for change in changes):
                 _alive(look)
-            silent = look.state is State.EXPIRED or (
-                look.state is State.MALFORMED and platform.clock() >= since + patience
-            )
+            # What is overwritten was read after the first look: it has its whole duration from then on.
+            silent = look.state in {State.EXPIRED, State.MALFORMED} and platform.clock() >= since + patience
             if now or silent:
                 for lock, seen in first.items():
                     await _empty(errand, lock, seen)

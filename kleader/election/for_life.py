@@ -93,6 +93,7 @@ def _lead(turn: Turn, seen: Observed) -> None:
     turn.do(e.Lead(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
     turn.observe_leader(s.me.identity)
     look.on(turn)
+    renew.mind_request(turn, seen)  # nothing writes it away, and it is told of once
 
 
 def _keep(turn: Turn, seen: Observed | None) -> None:

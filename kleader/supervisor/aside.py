@@ -117,7 +117,7 @@ class Aside:
         """Warn of how it ended, unless that was well."""
         if status == TIMED_OUT and now >= self._until:
             self._log.warning(f"{self._what} took too long: killed")
-        elif status > _SIGNALLED:
+        elif status - _SIGNALLED in signal.valid_signals():
             self._log.warning(f"{self._what} was ended by {name(status - _SIGNALLED)}")
         elif status:
             self._log.warning(f"{self._what} exited with status {status}")

@@ -97,6 +97,13 @@ def test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns(kind: di
         assert len(story.all(e.Yield)) == yields
 
 
+def test_without_expiry_a_request_that_comes_before_the_answer_of_the_write_that_it_is_for_is_acted_on() -> None:
+    story = Story(lasting=True)
+    story.wakes().reads(None).fails(Kind.UNREACHABLE)
+    story.reads(replace(story.lock(ME, TERM), ours=True, request=RESIGN))
+    assert [type(each) for each in story.actions if isinstance(each, (e.Lead, e.Yield))] == [e.Lead, e.Yield]
+
+
 def test_a_candidate_does_not_act_on_requests_nor_do_they_start_its_wait_anew() -> None:
     story = Story()
     held = story.lock("other", "term-9")
