@@ -1,0 +1,84 @@
+"""The model of the supervisor promises no less than the real one keeps, and no more."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from kleader.election.events import Lead
+from tests.simulation.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.machine import Machine
+
+K = 0.5
+
+
+class Slowest:
+    """A machine on which everything takes as long as it may."""
+
+    def __init__(self) -> None:
+        self.boot = 0.0
+        self.me = SimpleNamespace(timing=SimpleNamespace(kill=K))
+        self.fortune = SimpleNamespace(random=lambda: 1.0, choice=lambda many: many[0], uniform=lambda _, most: most)
+        self.state, self.paused, self.world = object(), False, self
+        self.deaths: list[float] = []
+        self._serial = itertools.count()
+        self._todo: list[tuple[float, int, Callable[[], None]]] = []
+        self.supervisor = Supervisor(cast("Machine", self))
+
+    @property
+    def now(self) -> float:
+        return self.boot
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._todo, (self.boot + seconds, next(self._serial), what))
+
+    def until(self, instant: float) -> None:
+        while self._todo and self._todo[0][0] <= instant:
+            self.boot, _, what = heapq.heappop(self._todo)
+            what()
+        self.boot = instant
+
+    def ended(self, _machine: object) -> None:
+        self.deaths.append(self.boot)
+
+    def started(self, token: str) -> None: ...
+
+    def emptied(self, command: object) -> None: ...
+
+    def over(self) -> None: ...
+
+
+def leading() -> Slowest:
+    machine = Slowest()
+    machine.supervisor.hear(Lead(stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
+    machine.until(0)
+    return machine
+
+
+def test_what_was_killed_dies_of_that_whoever_stops_or_kills_the_supervisor_meanwhile() -> None:
+    """Seed 1532417064 told of an overlap: the model let such a tree live for K from then on."""
+    for befallen in (lambda each: each.pause(5), Supervisor.die):
+        machine = leading()
+        machine.until(6.4)
+        befallen(machine.supervisor)
+        machine.until(20)
+        assert machine.deaths == [6 + K]
+
+
+def test_a_supervisor_that_is_killed_or_stopped_leaves_a_tree_for_no_longer_than_it_takes_to_sweep() -> None:
+    machine = leading()
+    machine.until(1)
+    machine.supervisor.die()
+    machine.until(20)
+    assert machine.deaths == [1 + K]
+    machine = leading()
+    machine.until(1)
+    machine.supervisor.pause(60)
+    machine.until(20)
+    assert machine.deaths == [6 + K]
