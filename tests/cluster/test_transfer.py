@@ -83,19 +83,21 @@ def test_every_record_can_be_handed_over(  # noqa: PLR0917
     witness.check(terms=2)
 
 
-@pytest.mark.parametrize("lock", ["leases", "configmaps", "endpoints"])
+CLIENT_GO = {"lease": "leases", "configmap": "configmaps", "endpointsleases": "endpointsleases"}
+
+
+@pytest.mark.parametrize("lock", CLIENT_GO)
 def test_a_client_go_candidate_takes_what_it_is_given(  # noqa: PLR0917
     fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]], plane: Plane, lock: str
 ) -> None:
-    ours = lock.removesuffix("s") if lock != "endpoints" else lock
-    place = Place(plane, fleet.namespace, ours)
+    place = Place(plane, fleet.namespace, lock)
     fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
     fleet.witness.wait_descendant()
     fleet.waiting("b", *place.options, behind="a", kubeconfig=place.kubeconfig())
     config = plane.kubeconfig(namespace=fleet.namespace)
-    go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), lock=lock, **GO)
+    go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), lock=CLIENT_GO[lock], **GO)
     processes.start(go).wait_err("new leader: a")
-    asked = ask("transfer", f"--lock={ours}", "--to=go")
+    asked = ask("transfer", f"--lock={lock}", "--to=go")
     assert asked.wait() == 0, asked.err
     assert fleet.witness.wait_start(2).identity == "go"
     entry = place.entry()
