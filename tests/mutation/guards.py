@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.mutation import elector, locks, supervisor, system, watching
+from tests.mutation import beside, elector, locks, succession, supervisor, system, watching
 
 IN_MEMORY = "unit/test_election_guards.py"
-MUTANTS = [*supervisor.MUTANTS, *elector.MUTANTS, *system.MUTANTS, *locks.MUTANTS, *watching.MUTANTS]
+_ROOMS = (supervisor, succession, elector, beside, system, locks, watching)
+MUTANTS = [each for room in _ROOMS for each in room.MUTANTS]

@@ -238,3 +238,16 @@ def test_without_an_election_there_is_nobody_to_be_told_of(alone: Start) -> None
     for option in ("--on-new-leader", "--health"):
         kleader_said = f"{option} does nothing with --leader-elect=false"
         assert kleader_said in kleader.err
+
+
+def test_no_keeper_has_the_lock(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+    """Or a hook that is stopped with its keeper would keep the lock from whoever leads next."""
+    brood = tmp_path / "brood"
+    kleader = candidate(witness.command(), f"--on-new-leader={shell(f'echo $PPID >{brood}; sleep 600')}")
+    witness.wait_start()
+    wait_until(lambda: lines(brood), "the hook")
+    (keeper,) = map(int, lines(brood))
+    files = [os.readlink(each) for each in Path(f"/proc/{keeper}/fd").iterdir()]  # noqa: PTH115 - may be no path
+    assert not [each for each in files if each.endswith(".lock")]
+    end(kleader)
+    witness.check(terms=1)

@@ -109,6 +109,35 @@ def test_whoever_of_it_is_stopped_or_killed_before(
     witness.check()
 
 
+@pytest.mark.usefixtures("counted")
+def test_it_is_dead_when_its_keeper_is_killed_while_it_gives_way(
+    scripted: Scripted, witness: Witness, flag: Path
+) -> None:
+    """That keeper can prove nothing any more; the supervisor does."""
+    kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), plan={"grace": 60})
+    first, descendant = witness.wait_start(), witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("stopping the standby")
+    os.kill(keeper_of(kleader), signal.SIGKILL)
+    witness.wait_start(2)
+    assert not alive(first.pid)
+    assert not alive(descendant.pid)
+    end(kleader)
+    witness.check(terms=2)
+
+
+def test_it_dies_with_its_keeper_though_nobody_can_sweep(scripted: Scripted, witness: Witness, flag: Path) -> None:
+    """The supervisor is stopped: it is the kernel's doing (PR_SET_PDEATHSIG)."""
+    kleader = scripted(witness.command(), story(flag), standby(witness, "--ignore-term"))
+    first = witness.wait_start()
+    keeper = keeper_of(kleader)
+    stop(kleader.pid)
+    os.kill(keeper, signal.SIGKILL)
+    wait_gone(first.pid)
+    kleader.signal(signal.SIGCONT)
+    end(kleader, 128 + signal.SIGTERM)
+
+
 def test_what_it_left_when_it_ended_by_itself_is_killed_at_once(
     scripted: Scripted, witness: Witness, flag: Path
 ) -> None:

@@ -90,6 +90,26 @@ def test_2000_orphans_are_reaped_by_pid_1(candidate: Start, tmp_path: Path, tria
     trials.count(2000, "orphans reaped as PID 1")
 
 
+def test_who_came_into_the_namespace_from_outside_is_let_be_until_pid_1_ends(
+    candidate: Start, processes: Processes, tmp_path: Path
+) -> None:
+    """As `kubectl exec` comes: its parent is no process of the namespace."""
+    flag = tmp_path / "end"
+    script = f"until test -e {flag}; do sleep 0.01; done; rm {flag}"
+    kleader = candidate(["sh", "-c", script], "--restart=always", before=IN_NAMESPACE)
+    kleader.wait_err("started the command")
+    first = as_pid_1(kleader)
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    session = processes.start(["nsenter", f"--target={first}", *user, "--pid", "sh", "-c", "echo up; exec sleep 600"])
+    wait_until(lambda: "up" in session.out, "the session")
+    flag.touch()
+    kleader.wait_err("started the command", count=2)
+    assert session.running
+    os.kill(first, signal.SIGTERM)
+    kleader.wait()
+    assert session.wait() in {128 + signal.SIGKILL, -signal.SIGKILL}
+
+
 def test_an_orphan_comes_to_kleader_where_it_is_not_pid_1(candidate: Start, tmp_path: Path) -> None:
     brood = tmp_path / "brood"
     script = f"{' '.join(BROOD)} daemons 1 {brood}; exec sleep 600"
