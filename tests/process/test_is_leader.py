@@ -296,12 +296,14 @@ def test_a_flood_of_askers_takes_neither_the_deadline_nor_the_processor(
 
 
 def test_it_takes_little_more_than_python_itself(alone: Start, place: Path) -> None:
-    """The best of many of each, in turn: 100 ms where Python alone takes 12."""
+    """The best of each, in turn, as often as a busy machine needs: 100 ms where Python alone takes 12."""
     alone(["sleep", "60"]).wait_err("started the command")
     asked(place)
     commands = {"python": [sys.executable, "-c", "pass"], "is-leader": [*KLEADER, "is-leader"]}
     best = dict.fromkeys(commands, 60.0)
-    for _ in range(12):
+    for rounds in range(60):
+        if rounds >= 5 and best["is-leader"] < 8 * best["python"]:
+            break
         for name, argv in commands.items():
             began = time.perf_counter()
             subprocess.run(argv, check=True, capture_output=True)
