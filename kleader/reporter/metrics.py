@@ -35,7 +35,10 @@ def answer(told: Status, now: float, accept: str) -> Answer:
     """In the format that is asked for: OpenMetrics, or Prometheus' own."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Metrics(told, now))
-    encode, content = choose_encoder(accept)
+    try:
+        encode, content = choose_encoder(accept)
+    except (TypeError, ValueError):  # it is asked for a version that is none
+        encode, content = choose_encoder("")
     return Answer(200, content, encode(registry))
 
 

@@ -129,6 +129,14 @@ def test_the_metrics_are_what_was_told() -> None:
     assert took["bucket0.05"] == took["bucket5.0"] == 3
 
 
+@pytest.mark.parametrize("version", ["abc", "1.0.x", "", "9" * 5000, "1.0.0\r\nX: y", "\0"])
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+def test_a_format_that_nobody_knows_is_answered_in_one_that_there_is(kind: str, version: str) -> None:
+    answer = metrics.answer(LEADS, 104.0, f"{kind}; version={version}")
+    assert answer.body
+    assert answer.content.isprintable()
+
+
 @pytest.mark.parametrize(
     ("lock", "absent"),
     [
