@@ -117,13 +117,17 @@ class Health:
     def __init__(self, plan: Plan, log: Log, aside: Aside) -> None:
         self._plan, self._log, self.aside = plan, log, aside
         self._failures = 0
+        self._outdated = False  # what is under way says nothing bad
         self._next_at = 0.0
         self.known = not plan.health  # it has ended at least once
         self.well = not plan.health
 
     def begin(self, now: float) -> None:
-        """The command was started: it has all of its time to come up."""
-        self._failures = 0
+        """A term began, or the command was started: it has all of its time to come up.
+
+        A check that is under way has asked something else, such as a standby that is made to end.
+        """
+        self._failures, self._outdated = 0, self.aside.pid != 0
         self._next_at = now + self._plan.health_period
 
     def due(self, state: State, *, runs: bool) -> float:
@@ -145,6 +149,9 @@ class Health:
         """It has."""
         self._next_at = max(self._next_at, now)
         self.known = True
+        outdated, self._outdated = self._outdated, False
+        if status and outdated:
+            return
         if status == 0:
             if not self.well:
                 self._log.info("healthy")

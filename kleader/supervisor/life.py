@@ -170,6 +170,7 @@ class Life(Leading):
         self._term.lead, self._term.led_at = lead, now
         self._term.t0 = lead.stop_at - self._plan.renew_deadline
         self._minder.stay_awake()
+        self._hooks.health.begin(now)
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
         self._to(State.GIVING_WAY if self._plan.standby else State.LEADING)
         if self._plan.lock != "file":

@@ -115,6 +115,28 @@ def test_a_leader_is_asked_from_the_start_of_its_command_on(candidate: Start, wi
     witness.check(terms=1)
 
 
+@pytest.mark.parametrize("standby", [False, True])
+def test_a_check_that_began_before_the_command_says_nothing_about_it(
+    scripted: Scripted, witness: Witness, tmp_path: Path, *, standby: bool
+) -> None:
+    """It may have asked the standby, which is made to end."""
+    runs, asked, done = tmp_path / "runs", tmp_path / "asked", tmp_path / "done"
+    until = f"touch {asked}; until test -e {done}; do sleep 0.01; done; exit 1"
+    script = f"echo >>{runs}; test $(wc -l <{runs}) != 2 || {{ {until}; }}"
+    options = [f"--health={shlex.join(['sh', '-c', script])}", "--health-period=3s", "--health-failures=1"]
+    if standby:
+        ends = f"trap 'touch {done}; sleep 0.5; exit' TERM; while :; do sleep 0.01; done"
+        options.append(f"--standby={shlex.join(['sh', '-c', ends])}")
+    kleader = scripted(witness.command(), [[str(asked), "lead", lead(60, 70)]], *options)
+    witness.wait_start()
+    done.touch()
+    wait_until(lambda: len(runs.read_text()) == 3, "the next check, of one that leads still")
+    witness.wait_beats(2)
+    assert "giving up leadership" not in kleader.err
+    end(kleader)
+    witness.check(terms=1)
+
+
 def test_a_check_that_hangs_is_killed_and_counts_as_failed(candidate: Start, witness: Witness, well: Path) -> None:
     """All that it has started, too; and it does not delay the end of the term."""
     pids = well.with_name("pids")
