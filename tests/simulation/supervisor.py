@@ -3,6 +3,9 @@
 A command runs from a Lead, if its start gate is passed before stop_at, until it is killed: at once when the lock was
 lost to somebody else, else K after kill_at by this machine's own clock at the latest, even where the supervisor is
 stopped or dead: the kernel's timer and the elector see to that. When it is dead, and not before, the elector is told.
+
+K is enough for two guards one after the other, the first of which is stopped in the middle of its sweep: a sweep takes
+three eighths of it at most, and a quarter goes by until the kernel notices.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.simulation.machine import Machine
+
+SWEEP, NOTICE = 3 / 8, 1 / 4  # of K; kleader.supervisor.deadline has the second
 
 
 @dataclass
@@ -44,6 +49,7 @@ class Supervisor:
         self.ending = False  # nothing runs, and nothing will: the elector is to release
         self.owed: Command | None = None  # whose lock another elector may release, should this one die
         self.stopped = False
+        self._stopped_at = 0.0
         self.deaf_until = 0.0  # to renewals
         self.slow = 0.0  # seconds that its next start takes
         self._missed: list[Callable[[], None]] = []  # while stopped
@@ -102,10 +108,10 @@ class Supervisor:
             self.stop(self._until_reaped())
 
     def _until_reaped(self) -> float:
-        return self.machine.me.timing.kill * self.machine.fortune.random()
+        return self.machine.me.timing.kill * SWEEP * self.machine.fortune.random()
 
     def _lose(self, command: Command, *, kill_now: bool) -> None:
-        """The stop signal, and SIGKILL at kill_at; or SIGKILL now. Either way the tree takes up to K to be reaped."""
+        """The stop signal, and SIGKILL at kill_at; or SIGKILL now. A sweep takes its time."""
         now, fortune = self.machine.boot, self.machine.fortune
         command.lost = True
         last = command.kill_at + self._until_reaped()
@@ -124,10 +130,11 @@ class Supervisor:
         if self.command is not command:
             return
         if self.stopped:
-            if now >= command.kill_at:
+            noticed = max(command.kill_at, self._stopped_at) + self.machine.me.timing.kill * NOTICE
+            if now >= noticed:
                 self.die()
             else:
-                self.machine.after(max(1e-6, command.kill_at - now), partial(self._mind, command))
+                self.machine.after(max(1e-6, noticed - now), partial(self._mind, command))
             return
         if now >= command.dies_at:
             self._emptied(command)
@@ -157,7 +164,7 @@ class Supervisor:
     def pause(self, seconds: float) -> None:
         """SIGSTOP and SIGCONT."""
         if not self.stopped:
-            self.stopped = True
+            self.stopped, self._stopped_at = True, self.machine.boot
             if self.command:
                 self._mind(self.command)
             self.machine.world.after(seconds, partial(self.go_on, self))

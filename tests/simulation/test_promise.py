@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.simulation import supervisor
 from tests.simulation.runs import KINDS, fewest, play, schedule
 from tests.simulation.world import OverlapError
 from tests.support.guards import GUARDS
@@ -39,6 +40,16 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
     trials.count(tally.schedules, f"simulated schedules from seed {SEED} on")
     trials.count(tally.starts, "simulated starts")
     trials.count(tally.times.total(), "simulated troubles")
+
+
+def test_a_supervisor_that_is_stopped_in_the_middle_of_its_sweep_costs_no_overlap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With clocks as far apart as is allowed. Were two sweeps longer than the kill budget, there would be one."""
+    seed = 1532417064
+    assert schedule(seed, "lease, client-go").play_or_fail() is None
+    monkeypatch.setattr(supervisor, "SWEEP", 1)
+    assert isinstance(schedule(seed, "lease, client-go").play_or_fail(), OverlapError)
 
 
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
