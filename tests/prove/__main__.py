@@ -54,6 +54,8 @@ def main() -> int:
     parser.add_argument("--trials", type=int, metavar="N", default=0, help="end after so many, as --minutes allows")
     parser.add_argument("--no-simulation", action="store_true", help="chaos alone")
     args = parser.parse_args()
+    if sys.platform != "linux":
+        parser.error("the faults are Linux's")
     if args.seed is None:
         args.seed = secrets.randbits(32)
     return reaped(lambda: prove(args))

@@ -127,9 +127,14 @@ class Candidate:
         with contextlib.suppress(psutil.NoSuchProcess):
             for each in supervisor.children():
                 with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-                    if "elect" in words(each) or ("supervise" in words(each) and os.getsid(each.pid) == each.pid):
+                    if self._minds_the_lock(each):
                         return each
         raise Missed("it has no elector")
+
+    def _minds_the_lock(self, process: psutil.Process) -> bool:
+        if self.access:
+            return "elect" in words(process)
+        return "supervise" in words(process) and os.getsid(process.pid) == process.pid
 
     def command(self, term: Term) -> psutil.Process:
         """The main process of the term."""

@@ -44,6 +44,15 @@ RULES: list[Object] = [
     }
 ]
 DISK = 4 << 20  # bytes of the file lock's file system
+#: Other duties, which may cost no promise: most candidates have one.
+DUTIES = (
+    (),
+    ("--state-file={state}",),
+    ("--http=127.0.0.1:0",),
+    ("--health=true", "--health-period=5s"),
+    ("--on-new-leader=true",),
+)
+STANDBY = ("--standby=sleep 100000",)
 BEATING = 0.3  # seconds since the last beat of a command that runs
 
 
@@ -132,6 +141,8 @@ class Fleet:
         argv = [*style.prefix, sys.executable, "-m", "kleader", "run", *kind.arguments(), f"--identity={identity}"]
         argv += [f"--kubeconfig={access.config}"] if access else [f"--lock=file:{self.lock_file}"]
         argv += ["--name=x", "--stop-timeout=3s"]
+        duties = (*DUTIES, STANDBY) if kind.api else DUTIES  # on a file lock it is not told from the guard
+        argv += [part.format(state=self.directory / f"state-{slot}") for part in rng.choice(duties)]
         argv += [f"--restart={rng.choice(('no', 'always'))}", f"--on-loss={rng.choice(('exit', 'wait'))}", "--"]
         argv += [*style.leaving, *self.witness.command(*style.does, "--most=100000")]
         env: dict[str, str | None] = {"KUBECONFIG": None, "POD_NAME": None, "POD_NAMESPACE": None}
