@@ -6,7 +6,7 @@ import json
 from math import inf
 from typing import Any, NoReturn
 
-FIELDS = ("holderIdentity", "leaseDurationSeconds")
+FIELDS = ("holderIdentity", "leaseDurationSeconds", "leaderTransitions")
 
 
 def held_for(fields: list[tuple[str, Any]], *, any_case: bool = False) -> float:
@@ -14,7 +14,9 @@ def held_for(fields: list[tuple[str, Any]], *, any_case: bool = False) -> float:
 
     ``fields`` in the order in which they are written: the last one counts, and null changes nothing (encoding/json).
     """
-    holder, duration = (_last(fields, name, any_case=any_case) for name in FIELDS)
+    holder, duration, count = (_last(fields, name, any_case=any_case) for name in FIELDS)
+    if isinstance(count, int) and abs(count) >= 2**63:
+        return inf
     if holder in {None, ""}:
         return 0
     if isinstance(duration, str) and duration.isascii() and duration.isdecimal():  # the Python client's

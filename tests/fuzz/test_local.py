@@ -48,7 +48,7 @@ def test_a_message_is_one_that_can_be_sent_again_or_none(data: bytes) -> None:
     if message is not None:
         assert m.decode(m.encode(message)) == message
         for value in message:
-            assert not isinstance(value, float) or not math.isnan(value)
+            assert not isinstance(value, (int, float)) or abs(value) < 2**63 or (value == math.inf and b"null" in data)
 
 
 @foreign("link")

@@ -11,7 +11,7 @@ import pytest
 
 from kleader.election import events as e
 from kleader.election.elector import step
-from kleader.election.events import Instant, Observed
+from kleader.election.events import Failure, Instant, Observed
 from kleader.election.state import Candidate, State, resume
 from kleader.locks import answers
 from kleader.locks.annotation import LEADER, ConfigMapLock, EndpointsLock
@@ -128,7 +128,8 @@ def follow_through(seen: Observed, **traits: object) -> list[e.Write]:
                 now, actions = step(now, event, Instant(at, WALL))
                 told += actions
                 at += 1
-            told += [action for _, action in follow(now, e.Woke(), None, at + 50)] if now.wake_at < inf else []
+            lost = e.Failed(now.pending, Failure(e.Kind.CONFLICT)) if now.pending else e.Woke()
+            told += [action for _, action in follow(now, lost, None, at + 50)]
     return [action for action in told if isinstance(action, e.Write)]
 
 

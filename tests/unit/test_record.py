@@ -126,3 +126,9 @@ def test_a_fresh_time_is_at_least_a_second_later_and_never_behind_the_clock(ahea
 @pytest.mark.parametrize("previous", [None, NOV_21 + 3601 * SECOND, parse_time("9999-12-31T23:59:59Z")])
 def test_a_fresh_time_does_not_follow_a_clock_that_is_hours_ahead(previous: int | None) -> None:
     assert fresh_time(previous, NOV_21) == NOV_21
+
+
+@pytest.mark.parametrize("duration", [10**400, 10**9, -1, 0, "15", 1.5, None])
+def test_a_duration_of_nobody_that_cannot_be_waited_out_is_none(duration: object) -> None:
+    """Who finds the lock gone later would add it to a clock."""
+    assert from_lease_spec({"holderIdentity": "", "leaseDurationSeconds": duration}).duration == 0
