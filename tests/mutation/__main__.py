@@ -25,7 +25,8 @@ def main() -> int:
     parser.add_argument(
         "pattern", nargs="?", default="", help="only guards, files and tests in whose names this occurs"
     )
-    parser.add_argument("--jobs", type=int, metavar="J", default=min(4, os.cpu_count() or 1), help="at once")
+    jobs = min(4, 1 + (os.cpu_count() or 1))  # many only wait
+    parser.add_argument("--jobs", type=int, metavar="J", default=jobs, help="at once")
     args = parser.parse_args()
     os.nice(10)
     chosen = [each for each in MUTANTS if any(args.pattern in text for text in (each.guard, each.file, each.test))]

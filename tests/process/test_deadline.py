@@ -71,15 +71,15 @@ def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witn
 
 def test_words_of_another_term_and_after_the_loss_count_for_nothing(scripted: Scripted, witness: Witness) -> None:
     other = [0.1, "extend", {"stop_at": 60, "kill_at": 70, "term": 7}]
-    late = [0.5, "extend", {"stop_at": 60, "kill_at": 70}]
+    late = [2.2, "extend", {"stop_at": 60, "kill_at": 70}]
     lone = {"grace": 60}  # which would take it past the end of any lease: kill_at comes first
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(0.4, 1.0)], other, late], plan=lone)
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(2.0, 2.6)], other, late], plan=lone)
     witness.wait_start()
     assert kleader.wait() == 255
 
 
 def test_a_stop_that_somebody_asked_for_ends_with_the_lease(scripted: Scripted, witness: Witness) -> None:
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(0.8, 1.2)]], "--stop-timeout=600s")
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(2.0, 2.4)]], "--stop-timeout=600s")
     term = witness.wait_start()
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
