@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -257,6 +258,46 @@ def test_an_elector_that_is_dead_when_the_last_process_is_leaves_the_lock_to_its
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
     witness.check(terms=1)
+
+
+def test_who_becomes_sick_meanwhile_hands_it_over_all_the_same(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
+) -> None:
+    well = tmp_path / "well"
+    well.touch()
+    options = [f"--health=test -e {well}", "--health-period=100ms", "--health-failures=1", "--on-loss=wait"]
+    script = [[0, "lead", lead(600, 700)], [str(flag), "yield", HEIR]]
+    kleader = scripted(
+        witness.command("--ignore-term"), script, *options, "--stop-timeout=600s", plan={"release": False}
+    )
+    term = witness.wait_start()
+    flag.touch()
+    kleader.wait_err("stopping the command")
+    well.unlink()
+    os.kill(term.pid, signal.SIGKILL)
+    wait_until(lambda: heard("Empty") + heard("Again"), "the handover")
+    (told,) = heard("Empty") + heard("Again")
+    assert (told["release"], told["to"]) == (True, "heir")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+
+
+def test_while_a_standby_gives_way_it_comes_instead_of_the_command(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
+) -> None:
+    """Nothing of the standby is alive when the lock is handed over."""
+    up, held = tmp_path / "up", tmp_path / "held"
+    deaf = f"trap '' TERM; touch {up}; while :; do sleep 0.05; done"
+    script = [[str(held), "lead", lead(600, 700)], [str(flag), "yield", HEIR]]
+    kleader = scripted(witness.command(), script, f"--standby={shlex.join(['sh', '-c', deaf])}", plan={"grace": 60.0})
+    wait_until(up.exists, "the standby")
+    held.touch()
+    kleader.wait_err("stopping the standby")
+    flag.touch()
+    assert kleader.wait() == 255
+    (empty,) = heard("Empty")
+    assert (empty["release"], empty["to"], empty["children"]) == (True, "heir", [str(empty["pid"])])
+    assert not witness.terms()
 
 
 def test_a_loss_meanwhile_gives_the_lock_to_nobody(
