@@ -138,20 +138,27 @@ def test_a_target_that_is_killed_as_it_takes_the_lock_is_told_by_status_1(
     fleet.witness.check(terms=2)
 
 
-@pytest.mark.parametrize("when", ["stopping", "given"])
+@pytest.mark.parametrize("when", ["asked", "stopping", "given"])
 def test_an_elector_that_dies_in_the_middle_does_not_forget_whom(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask, when: str
 ) -> None:
-    """While the command winds down; or as it names the next leader, without an answer."""
+    """Before it has seen what is asked; while the command winds down; or as it names the next, without an answer."""
     with HttpProxy(own_plane) as proxy:
         leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), server=proxy.url)
         term = fleet.witness.wait_start()
         for other in ("b", "c"):
             fleet.waiting(other, behind="a")
-        asked = ask("transfer", "--to=c")
-        leader.wait_err("stopping the command")
         first = elector(leader)
-        if when == "stopping":
+        renewal = proxy.on(faults.silence(), method="PUT", path="/leases/x") if when == "asked" else None
+        asked = ask("transfer", "--to=c")
+        if renewal:
+            asked.wait_err("asked a to hand the lock to c")
+            os.kill(first, signal.SIGKILL)
+            renewal.remove()
+        leader.wait_err("stopping the command")
+        if when == "asked":
+            os.kill(term.main.pid, signal.SIGKILL)
+        elif when == "stopping":
             os.kill(first, signal.SIGKILL)
             leader.wait_err("the elector died: replaced")
             os.kill(term.main.pid, signal.SIGKILL)
