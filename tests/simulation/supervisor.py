@@ -189,9 +189,7 @@ class Supervisor:
         command, self.command = self.command, None
         sweeps = self.machine.state is not None and not self.machine.paused
         if command and command.alive:
-            soon = self._until_reaped() if sweeps else 0.0
-            under_way = max(0.0, command.dies_at - self.machine.boot)  # whose SIGKILL was sent dies of that
-            self.machine.after(min(soon, under_way), partial(self._gone, command))
+            self.machine.after(self._until_reaped() if sweeps else 0.0, partial(self._gone, command))
         self.machine.over()
 
     def vanish(self) -> None:
