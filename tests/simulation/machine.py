@@ -37,6 +37,7 @@ class Machine(Host):
         self.missed: list[Callable[[], object]] = []  # while paused
         self.pair: Pair | None = None  # of the present elector
         self.watching: Watch | None = None
+        self.warm = False  # its kleader has a standby
         self.supervisor = Supervisor(self)
         self.terms = 0
         self.renew_term = False  # the next elector's is not its predecessor's

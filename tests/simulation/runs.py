@@ -10,12 +10,14 @@ from tests.simulation.asked import AskedSchedule
 from tests.simulation.control_plane import NamedSchedule
 from tests.simulation.pods import Pods
 from tests.simulation.schedule import FLEETS, Schedule
+from tests.simulation.warm import WarmSchedule
 from tests.simulation.world import OverlapError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OTHERS: dict[str, type[Schedule]] = {"coordinated": NamedSchedule, "leader-for-life": Pods, "asked": AskedSchedule}
+OTHERS |= {"standbys": WarmSchedule}
 KINDS = (*FLEETS, *OTHERS)
 TOLD = 60  # lines at the end of a story
 

@@ -6,6 +6,9 @@ stopped or dead: the kernel's timer and the elector see to that. When it is dead
 
 K is enough for two guards one after the other, the first of which is stopped in the middle of its sweep: a sweep takes
 three eighths of it at most, and a quarter goes by until the kernel notices.
+
+A standby runs while there is no command, and is dead before one starts. It may run beside the leader of another
+machine: where it does not die the lock is given up all the same.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from tests.simulation.machine import Machine
 
 SWEEP, NOTICE = 3 / 8, 1 / 4  # of K; kleader.supervisor.deadline has the second
+_UNDYING = 0.05  # how many standbys do not die when they should
 
 
 @dataclass
@@ -53,6 +57,9 @@ class Supervisor:
         self.deaf_until = 0.0  # to renewals
         self.slow = 0.0  # seconds that its next start takes
         self._missed: list[Callable[[], None]] = []  # while stopped
+        self.warm = False  # its standby is alive
+        if machine.warm:
+            machine.after(1, self._warm_up)
 
     def hear(self, said: e.Lead | e.Extend | e.Lost | e.Yield) -> None:
         """What the elector says."""
@@ -65,7 +72,10 @@ class Supervisor:
         if isinstance(said, e.Lead):
             assert command is None, "a second command for one term"
             self.command = Command(said, said.stop_at, said.kill_at)
-            self._begin(self.command, self.slow)
+            if self.warm:
+                self._give_way(self.command)
+            else:
+                self._begin(self.command, self.slow)
             self._mind(self.command)
         elif command is None or command.lost:
             return
@@ -79,6 +89,33 @@ class Supervisor:
             command.stop_at = max(command.stop_at, said.stop_at)
             command.kill_at = max(command.kill_at, said.kill_at)
 
+    # --- the standby
+
+    def _warm_up(self) -> None:
+        self.warm = self.warm or (self.command is None and not self.stopped)
+        if self.machine.supervisor is self:
+            self.machine.after(self.machine.me.timing.lease_duration, self._warm_up)
+
+    def _give_way(self, command: Command) -> None:
+        """The grace of a loss, then SIGKILL; now and then it does not die of that."""
+        timing, fortune = self.machine.me.timing, self.machine.fortune
+        if fortune.random() < _UNDYING:
+            self.machine.after(timing.renew_deadline, partial(self._block, command))
+        else:
+            self.machine.after(timing.grace * fortune.random(), partial(self._cool, command))
+
+    def _cool(self, command: Command) -> None:
+        if self.command is command:
+            self.warm = False
+            self._begin(command, self.slow)
+
+    def _block(self, command: Command) -> None:
+        if self.stopped:
+            self._missed.append(partial(self._block, command))
+        elif self.command is command and not command.lost and command.dies_at == inf:
+            self.command = None
+            self.machine.emptied(command)
+
     # --- the command
 
     def _begin(self, command: Command, delay: float) -> None:
@@ -90,6 +127,7 @@ class Supervisor:
         if self.stopped:
             self._missed.append(partial(self._start, command))
         elif self.command is command and not command.lost and command.dies_at == inf:
+            assert not self.warm, "a command starts beside the standby of its own kleader"
             if self.machine.boot < command.stop_at:
                 command.alive = True
                 self.machine.started(command.lead.token)
@@ -145,6 +183,7 @@ class Supervisor:
         self.machine.after(max(1e-6, due - now), partial(self._mind, command))
 
     def _emptied(self, command: Command) -> None:
+        self.warm = False  # the sweep takes it with the rest
         self._gone(command)
         if command.restarts and not command.lost:
             command.restarts, command.dies_at = False, inf
