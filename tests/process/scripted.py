@@ -81,11 +81,11 @@ class Scripted:
 
 def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
     """One elector's life."""
-    born, left = platform.clock(), script[:]
+    born, left, assigned = platform.clock(), script[:], False
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     while channel.open:
-        while left and is_time(left[0][0], born):
+        while assigned and left and is_time(left[0][0], born):
             when, kind, fields = left.pop(0)
             for name in {"stop_at", "kill_at"} & set(fields):
                 fields[name] += born
@@ -94,6 +94,7 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
                 Path(f"{when}.said").touch()
         poll.poll(2 if left else None)
         for message in channel.receive():
+            assigned = True
             children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
             told = {"type": type(message).__name__, "at": platform.clock(), "children": children, "pid": os.getpid()}
             with Path(heard).open("a", encoding="utf-8") as file:
