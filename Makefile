@@ -11,8 +11,8 @@ ARGS     =
 VENV    = .venv
 BIN     = $(VENV)/bin
 ROOMS   = $(wildcard tests/unit tests/fuzz tests/simulation tests/process)
-# Several tests at once (ARGS=-n0: one), each to whoever is free. A crashed worker ends the run: its successor may hang.
-WORKERS = --numprocesses auto --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
+# Several tests at once (ARGS=-n0: one). A crashed worker ends the run: its successor may hang.
+WORKERS = --no-loadscope-reorder --max-worker-restart 0
 PAGES   = $(wildcard man/*.[1-9])
 
 # A source distribution would fetch a build backend that no lock pins.
@@ -37,10 +37,10 @@ demo: environment ## three candidates for one lock, the leader killed; LOCK=leas
 	$(BIN)/python -m tests.demo --lock $(LOCK) $(ARGS)
 
 test: environment ## the tests that need no cluster
-	$(BIN)/python -m pytest $(ROOMS) $(ARGS)
+	$(BIN)/python -m pytest $(ROOMS) --numprocesses logical $(WORKERS) $(ARGS)
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
-	$(BIN)/python -m pytest tests/cluster $(WORKERS) --durations=15 $(ARGS)
+	$(BIN)/python -m pytest tests/cluster --numprocesses auto $(WORKERS) --durations=15 $(ARGS)
 
 fuzz: environment ## odd bytes for all that reads what others wrote, for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

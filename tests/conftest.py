@@ -62,9 +62,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """More than there are cores: most tests of a cluster wait, most of the time."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """One more than there are cores: most tests of a cluster wait, most of the time. None: what xdist takes."""
+    return (os.cpu_count() or 1) + 1 if config.option.numprocesses == "auto" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - of a plugin that may not be there
+    """One worker has all of tests/process: many are races against a deadline of a second or less."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - likewise
+
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = lambda nodeid: "process" if nodeid.startswith("tests/process/") else nodeid
+    return scheduler
 
 
 def pytest_configure() -> None:

@@ -1,4 +1,4 @@
-"""One control plane for the whole session, a fresh namespace for each test, and the real client-go candidate."""
+"""One control plane for each session, or worker; a fresh namespace for each test; the real client-go candidate."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from tests.support.processes import Processes
 
     SideBySide = Callable[[Callable[[Fleet, str], None], Iterable[str]], None]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One worker starts the second control plane, for all tests that need one."""
-    if hasattr(config, "workerinput"):
-        for item in items:
-            if "plain_plane" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("plain_plane"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -50,6 +50,7 @@ def test_a_tree_is_gone_when_the_lock_is_released(  # noqa: PLR0917
     trials.count(size, "processes swept")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("kind", "number", "size"), [
     ("flat", 1000, 1000), ("daemons", 1000, 1000), ("bomb", 10, 1023),
 ])  # fmt: skip
