@@ -203,8 +203,8 @@ def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, w
 def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
     scripted: Scripted, witness: Witness
 ) -> None:
-    script = [[0, "lead", lead(0.7, 3)]]
-    kleader = scripted(witness.command("--exit-after=0"), script, "--restart=always")
+    script = [[0, "lead", lead(2.8, 6)]]  # it is restarted 1 s after it has ended
+    kleader = scripted(witness.command("--exit-after=2"), script, "--restart=always")
     assert kleader.wait() == 255
     assert len(witness.terms()) == 1
 

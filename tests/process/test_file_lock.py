@@ -82,6 +82,7 @@ def test_the_whole_candidate_killed_frees_the_lock_for_the_next(
     second = candidate(witness.command(), name="second")
     waiting(second)
     guard = guard_of(first)
+    first.signal(signal.SIGSTOP)  # it would replace a stopped guard
     os.kill(guard, signal.SIGSTOP)
     first.kill()
     os.kill(guard, signal.SIGKILL)
