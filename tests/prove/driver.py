@@ -67,6 +67,7 @@ class Group:
         self._chaos, self._plane = chaos, plane
         self._rng = random.Random(f"{chaos.seed}:{number}")  # noqa: S311 - to be replayed
         self._dealt: Counter[str] = Counter()
+        self._in_vain: set[tuple[str, str]] = set()  # tried in this term: whom it was meant for had gone
         self._dealing = threading.Lock()
         self.fleets = [self._fleet(f"{number}-{kind.name}", kind) for kind in kinds]
         self._pool = ThreadPoolExecutor(len(self.fleets))
@@ -104,6 +105,7 @@ class Group:
                 self._whole(fleet, "the last fault")
                 continue
             suitable = [each for each in self._chaos.faults if each.suits(fleet, leader)]
+            suitable = [each for each in suitable if (each.name, term.main.key) not in self._in_vain] or suitable
             if not suitable:
                 time.sleep(max(0.0, until - time.monotonic()))
                 return
@@ -131,6 +133,7 @@ class Group:
         except Missed as missed:
             with self._dealing:
                 self._dealt[fault.name] -= 1
+                self._in_vain.add((fault.name, trial.term.main.key))
             self._chaos.table.missed(fault.name, str(missed))
             self._whole(fleet, fault.name)
             return
