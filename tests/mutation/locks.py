@@ -199,7 +199,8 @@ MUTANTS = [
         "the file lock is never unlocked",
         "elector/start.py",
         "            os.close(self._fd)\n            self._fd = -1\n",
-        "            fcntl.flock(self._fd, fcntl.LOCK_UN)\n            os.close(self._fd)\n            self._fd = -1\n",
+        "            __import__('fcntl').flock(self._fd, 8)\n"
+        "            os.close(self._fd)\n            self._fd = -1\n",
         "unit/test_guard.py::test_who_lets_go_leaves_it_to_all_others_that_have_it_open",
     ),
     Mutant(

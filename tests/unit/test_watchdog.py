@@ -116,7 +116,9 @@ def family() -> Iterator[tuple[int, int]]:
                 platform.kill(found)
 
 
-def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(family: tuple[int, int]) -> None:
+def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(
+    family: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A guard that starts late may find its supervisor dead, and init its parent: nobody is swept there."""
     parent, child = family
     found = platform.process(parent)
@@ -125,7 +127,11 @@ def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(family: 
     orphans.any = True
     orphans.look()
     assert orphans.sweep() == 0
+    killed: list[int] = []
+    monkeypatch.setattr(platform, "kill", lambda target: killed.append(target.pid))
     orphans.kill_supervisor()
+    assert not killed
+    monkeypatch.undo()
     assert alive(parent)
     assert alive(child)
 
