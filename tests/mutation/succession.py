@@ -119,6 +119,13 @@ MUTANTS = [
         "process/test_health.py::test_a_sick_standby_does_not_contend",
     ),
     Mutant(
+        "a candidate contends from its first healthy check",
+        "supervisor/life.py",
+        "        elif not self._hooks.health.well:\n            self._to(State.RESTING)\n",
+        "",
+        "process/test_health.py::test_a_candidate_contends_from_its_first_healthy_check",
+    ),
+    Mutant(
         "a sick leader sits out a lease duration",
         "supervisor/life.py",
         "self._begin_rest(now, self._plan.lease_duration if aside else 0.0)",

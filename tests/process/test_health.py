@@ -42,6 +42,7 @@ def test_a_candidate_contends_from_its_first_healthy_check(
     kleader = candidate(witness.command(), *health(well), name="a")
     kleader.wait_err("resting: the --health command exited with status 1", count=2)
     assert lock.read_bytes() == b"", "it was opened, and nobody has led"
+    assert "not contending" not in kleader.err, "it never did"
     well.touch()
     kleader.wait_err("resting: healthy\n.*became leader")
     witness.wait_start()
