@@ -24,7 +24,7 @@ class Slowest:
     """A machine on which everything takes as long as it may."""
 
     def __init__(self) -> None:
-        self.boot = 0.0
+        self.boot, self.warm = 0.0, False
         self.me = SimpleNamespace(timing=SimpleNamespace(kill=K))
         self.fortune = SimpleNamespace(random=lambda: 1.0, choice=lambda many: many[0], uniform=lambda _, most: most)
         self.state, self.paused, self.world = object(), False, self
