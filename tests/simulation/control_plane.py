@@ -195,7 +195,7 @@ class NamedSchedule(Schedule):
     """Misfortunes of coordinated candidates, and of their control plane."""
 
     machine = NamedMachine
-    patience = 3 * PATIENCE  # it looks, pings, and looks again
+    patience = 9 * PATIENCE  # it looks, pings, and looks again; and then may twice find one that it prefers
     spare = 2  # the write that ends the wait of a claim is one more
 
     def __init__(self, seed: int) -> None:
