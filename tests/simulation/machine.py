@@ -91,11 +91,11 @@ class Machine(Host):
         if self.state is None or self.paused:
             return
         if isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
-            if (seen := self._at_whole_seconds(event.seen)) is not event.seen:
-                event = replace(event, seen=seen)
-            self.saw.add(self.kept[0].name)
+            event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(self.state, event, now)
+        if self.state.seen and not self.pair:  # an answer that came too late was none
+            self.saw.add(self.kept[0].name)
         self.due = self.state.wake_at
         assert self.due > now.boot, "spins"
         life = self.life
