@@ -66,7 +66,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
-    s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before))
+    s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before) and not before.gone)
     if s.mine(seen):
         return
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
@@ -153,8 +153,9 @@ def _take(turn: Turn) -> None:
         release.give_back(turn, base, s.me.request_timeout)
         return
     renewed = turn.fresh_time(base.record.renewed if base else None)
-    acquired, transitions = turn.wall, base.record.next_transition if base else 0
-    if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
+    proven = base is not None and not base.gone  # by the version of what is written over
+    acquired, transitions = turn.wall, base.record.next_transition if base and proven else 0
+    if base and proven and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
@@ -169,7 +170,7 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
             _look_on(turn)
         return
     overtaken = s.news and not (s.seen and s.mine(s.seen))
-    created = write.base is None and s.gone_wait
+    created = (write.base is None or write.base.gone) and s.gone_wait
     if overtaken or created or not s.ready_at <= turn.now.boot < s.me.timing.stop_at(s.sent_at):
         _observe(turn, seen)
         s.read_at = s.read_at if s.watching else turn.now.boot + look.SILENCE

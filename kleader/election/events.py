@@ -28,6 +28,7 @@ class Observed:
     fault: str = ""  # why the record cannot be read: such a lock is held
     base: Any = None  # the object itself, which the next write starts from
     torn: bool = False  # one of a multilock's two objects is missing: held, and one's own only to who leads already
+    gone: bool = False  # torn, and it was there before: to create it proves nothing about who had it meanwhile
     beside: Any = None  # what else the lock is kept in, as far as a change of it starts a challenger's wait anew
     preferred: str = ""  # coordinated: whom the control plane wants to lead instead
     untouched: bool = False  # coordinated: as the control plane created it, no candidate has written it since
@@ -43,7 +44,7 @@ class Observed:
     @property
     def _told(self) -> tuple[Any, ...]:
         record = self.record, self.incarnation, self.fault, self.given
-        return *record, self.torn, self.beside, self.preferred, self.ours, self.dead
+        return *record, self.torn, self.gone, self.beside, self.preferred, self.ours, self.dead
 
 
 class Kind(Enum):

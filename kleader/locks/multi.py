@@ -124,6 +124,7 @@ class MultiLock:
             fault="; ".join(part.fault for part in present if part.fault),
             base=pair,
             torn=gone or (len(present) == 1 and incarnation != ""),
+            gone=gone,
             beside=tuple(part and (part.record, part.incarnation) for part in pair),
             request=pair.first.request if pair.first else None,
             given=agreed and not gone and all(part and part.given for part in pair),

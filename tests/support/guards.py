@@ -113,6 +113,15 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a lock created anew is a claim at first": lambda: rewritten(
         acquire, "if overtaken or created or ", "if overtaken or "
     ),
+    "half a lock created anew is a claim at first": lambda: rewritten(
+        acquire, "(write.base is None or write.base.gone) and", "write.base is None and"
+    ),
+    "half a lock created anew has no transitions": lambda: rewritten(
+        acquire, "base is not None and not base.gone", "base is not None"
+    ),
+    "half a claim created anew is another": lambda: rewritten(
+        acquire, "s.mine(before) and not before.gone)", "s.mine(before))"
+    ),
     "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _record: None),
     "gone is not free to a new candidacy": lambda: replaced(
         (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)

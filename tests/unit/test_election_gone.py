@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.state import Phase, resume_waiting
@@ -104,6 +106,46 @@ def test_the_successor_of_a_waiting_elector_does_not_take_a_missing_lock_for_fre
     story = Story(resume_waiting(candidate(), TERM)).wakes().reads(None)
     story.idles(14.9)
     assert story.waits(0.1).asked(e.Write).base is None
+
+
+# --- half of a multilock is gone
+
+
+def half_gone(story: Story) -> Story:
+    """It was held, and one of its two objects is missing now; the other is as it was."""
+    return story.sees(replace(story.lock("other"), torn=True, gone=True))
+
+
+def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write() -> None:
+    """It may have been there and been deleted again just before, by who keeps to the missing object alone."""
+    story = half_gone(Story().follows()).waits(15)
+    write = story.pending(e.Write)
+    assert write.base is not None
+    assert write.record.transitions == 0, "as of any creation"
+    story.writes()
+    assert not story.all(e.Lead)
+    assert "waiting 15s" in story.asked(e.Report).message
+    story.waits(2).writes().renews(12.9)
+    assert story.state.phase is Phase.FOLLOWING
+    story.waits(0.1).writes().asked(e.Lead)
+
+
+def test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
+    story = half_gone(Story().follows()).waits(15)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).asked(e.Get)
+    story.reads(landed).renews(14.9)
+    assert story.state.phase is Phase.FOLLOWING
+    story.waits(0.1).writes().asked(e.Lead)
+
+
+def test_half_a_claim_that_is_deleted_and_created_anew_is_waited_out_anew() -> None:
+    story = half_gone(Story().follows()).waits(15).writes()
+    mine = story.state.seen
+    assert mine
+    story.waits(2).writes().sees(replace(story.relabelled(mine), torn=True, gone=True)).waits(15)
+    assert "waiting 15s" in story.writes().asked(e.Report).message
+    assert not story.all(e.Write)
 
 
 # --- a new candidacy

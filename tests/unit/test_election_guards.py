@@ -73,6 +73,15 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a lock created anew is a claim at first": (
         vanishing.test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write
     ),
+    "half a lock created anew is a claim at first": (
+        vanishing.test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write
+    ),
+    "half a lock created anew has no transitions": (
+        vanishing.test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
+    ),
+    "half a claim created anew is another": (
+        vanishing.test_half_a_claim_that_is_deleted_and_created_anew_is_waited_out_anew
+    ),
     "a lock found created anew is a claim at first": (
         vanishing.test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),
