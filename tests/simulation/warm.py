@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class WarmSchedule(Schedule):
     """A fleet on a Lease."""
 
+    patience = 30.0  # a standby that does not die costs the lock for a renew deadline; so may the next one's
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed, "lease")
 
