@@ -179,7 +179,7 @@ def test_without_the_permission_there_is_one_warning_and_nothing_else_changes(
         assert process.wait() == TERM
         lines = [line.partition(" kleader ")[2].replace(f"/{name} ", "/x ") for line in process.err.splitlines()]
         said[name] = sorted(
-            re.sub(r"(?<= after )\S+|\d+|(?<=lost the lock: ).*", "N", line) for line in lines
+            re.sub(r"(?<= after )\S+|[\d.hm]*\dm?s\b|\d+|(?<=lost the lock: ).*", "N", line) for line in lines
         )  # of two processes
         entry = place.entry()
         assert entry
