@@ -94,8 +94,7 @@ class Machine(Host):
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(self.state, event, now)
-        if self.state.seen and not self.pair:  # an answer that came too late was none
-            self.saw.add(self.kept[0].name)
+        self._remember(self.state.seen)
         self.due = self.state.wake_at
         assert self.due > now.boot, "spins"
         life = self.life
@@ -107,6 +106,12 @@ class Machine(Host):
             self.deliver(partial(self._perform, action))
         if life == self.life and self.due < inf:
             self.after(max(1e-6, self.due - self.boot), partial(self._wake, life, self.due))
+
+    def _remember(self, seen: Observed | None) -> None:
+        """What the election has taken in: an answer that came too late was none, nor was half of one."""
+        if seen:
+            parts = seen.base if self.pair else (seen,)
+            self.saw |= {kept.name for kept, part in zip(self.kept, parts, strict=False) if part}  # of Pods: none
 
     def _at_whole_seconds(self, seen: Observed) -> Observed:
         renewed = seen.record.renewed

@@ -38,7 +38,6 @@ class Part:
         event = await self._call(e.Get(0, timeout))
         if event.seen is None:
             raise LockError(Kind.MISSING, "there is none")
-        self._host.saw.add(self._kept.name)
         return event.seen
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
@@ -54,8 +53,6 @@ class Part:
         watch = self._host.watch(self._kept, after.version if after else "", partial(self._deliver, told.put_nowait))
         try:
             while isinstance(event := await told.get(), e.Saw):
-                if event.seen:
-                    self._host.saw.add(self._kept.name)
                 yield event.seen
             assert isinstance(event, e.WatchEnded)
             error = WatchError(event.reason)
