@@ -1,7 +1,7 @@
 """Starts the lean processes: ``python -I -S boot.py ROLE …``. The only module that knows all rooms.
 
 They run without site-packages and without click: what a candidate carries while it waits for weeks is decided here.
-The elector alone gets the packages' path, from the plan.
+The elector and the reporter alone get the packages' path, from the plan.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from kleader.log import Log  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from kleader.link.plan import Plan
 
 FAILED = 125
@@ -101,15 +103,11 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
     """The elector's whole life."""
     import socket
 
-    plan = plans.load(plan_fd)
-    os.close(plan_fd)
-    log = log_of(plan)
-    sys.path[:] = [_HERE, *plan.path]
+    plan, log = _arrive(plan_fd)
     try:
         from kleader.elector import api
     except ImportError as error:
-        log.error(f"the elector cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
-        os._exit(FAILED)
+        _cannot_start(log, "elector", error)
     channel = Channel(socket.socket(fileno=link_fd))
     claim = socket.socket(fileno=_MORE) if plan.lock == plans.FOR_LIFE else None
     helper = [*interpreter(), "kubeconfig"]
@@ -120,17 +118,26 @@ def report(plan_fd: int, link_fd: int) -> None:
     """The reporter's whole life."""
     import socket
 
-    plan = plans.load(plan_fd)
-    os.close(plan_fd)
-    log = log_of(plan)
-    sys.path[:] = [_HERE, *plan.path]
+    plan, log = _arrive(plan_fd)
     try:
         from kleader.reporter import loop
     except ImportError as error:
-        log.error(f"the reporter cannot start: {error}: install kleader anew")  # noqa: TRY400, G004 - not of logging
-        os._exit(FAILED)
+        _cannot_start(log, "reporter", error)
     served = socket.socket(fileno=_MORE) if plan.http else None
     loop.main(plan, Channel(socket.socket(fileno=link_fd)), log, served)
+
+
+def _arrive(plan_fd: int) -> tuple[Plan, Log]:
+    """What a process of the supervisor's finds first; from then on libraries can be imported."""
+    plan = plans.load(plan_fd)
+    os.close(plan_fd)
+    sys.path[:] = [_HERE, *plan.path]
+    return plan, log_of(plan)
+
+
+def _cannot_start(log: Log, what: str, error: ImportError) -> NoReturn:
+    log.error(f"the {what} cannot start: {error}: install kleader anew")  # noqa: G004 - not of logging
+    os._exit(FAILED)
 
 
 def kubeconfig(options: str, path: list[str]) -> None:
