@@ -90,6 +90,7 @@ def test_without_a_word_for_the_others_they_have_none(labelled: Labelled) -> Non
     """What an earlier process of the Pod has left is put right by the next."""
     one = f"--pod-label={KEY}=leader"
     first = labelled.start("a", one)
+    labelled.fleet.witness.wait_start()
     labelled.wait_role("a", "leader")
     kill_whole(first)
     assert labelled.role("a") == "leader"
@@ -145,6 +146,7 @@ def test_a_sick_leader_gives_it_back(labelled: Labelled, tmp_path: Any) -> None:
     well.touch()
     health = (f"--health=test -e {well}", "--health-period=200ms", "--health-failures=2", "--on-loss=wait")
     first = labelled.start("a", OPTION, *health, timings=SHORT)
+    labelled.fleet.witness.wait_start()
     labelled.wait_role("a", "leader")
     second = labelled.start("b")
     labelled.wait_role("b", "standby")
