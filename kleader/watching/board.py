@@ -71,6 +71,7 @@ class Board:
     def tell(self, source: int, news: News, boot: float, wall: int) -> list[Change]:
         """What a source tells. Until all of them have told there are no changes: a pair comes from two."""
         objects, first = self._of[source], not self.complete
+        live = not news.whole and not self.blind  # nothing can have happened in between
         if news.trouble is None:
             self._blind.discard(source)
             known = dict(objects)
@@ -88,7 +89,7 @@ class Board:
         if not self.complete:
             return []
         places = None if first or news.whole else {key[1:] for key in news.seen}
-        return list(self._settle(places, boot, wall, first=first))
+        return list(self._settle(places, boot, wall, first=first, live=live))
 
     def tick(self, boot: float, wall: int) -> list[Change]:
         """What has happened although nobody told anything."""
@@ -99,12 +100,7 @@ class Board:
                 track.unsettled_since = None
                 changes += self._changed(track, self._torn(track), boot, wall)
             elif track.state is State.HELD and not self._blind and _left(track, boot) <= 0:
-                record = track.seen.record
-                track.state, track.by = State.EXPIRED, record.holder
-                track.ended = track.unchanged_since + record.duration
-                failed = "taken it within" if track.seen.given else "renewed it for"
-                said = f"{record.holder} has not {failed} {text(record.duration)}: anybody may take it"
-                changes.append(Change("expired", said, self._look(track, boot, wall), float(record.duration)))
+                changes.append(self._expired(track, boot, wall))
         return changes
 
     def wake_at(self) -> float | None:
@@ -124,7 +120,9 @@ class Board:
 
     # --- from objects to locks
 
-    def _settle(self, places: set[tuple[str, str]] | None, boot: float, wall: int, *, first: bool) -> Iterator[Change]:
+    def _settle(
+        self, places: set[tuple[str, str]] | None, boot: float, wall: int, *, first: bool, live: bool
+    ) -> Iterator[Change]:
         """Compare what there is with what there was, at these places or (None) at all."""
         here = {
             key: seen for objects in self._of for key, seen in objects.items() if places is None or key[1:] in places
@@ -149,6 +147,8 @@ class Board:
                 known.unsettled_since = boot if known.unsettled_since is None else known.unsettled_since
             else:
                 known.unsettled_since = None
+                if live and _overtaken(known, seen, boot):
+                    yield self._expired(known, boot, wall)
                 yield from self._changed(known, seen, boot, wall)
 
     def _torn(self, track: _Track) -> Seen:
@@ -169,6 +169,14 @@ class Board:
         return Change(
             "present", said.get(state) or f"held by {seen.record.holder}{_for(_led(track, boot, wall))}", look
         )
+
+    def _expired(self, track: _Track, boot: float, wall: int) -> Change:
+        record = track.seen.record
+        track.state, track.by = State.EXPIRED, record.holder
+        track.ended = track.unchanged_since + record.duration
+        failed = "taken it within" if track.seen.given else "renewed it for"
+        said = f"{record.holder} has not {failed} {text(record.duration)}: anybody may take it"
+        return Change("expired", said, self._look(track, boot, wall), float(record.duration))
 
     def _deleted(self, track: _Track, boot: float, wall: int) -> Change:
         holder = track.seen.record.holder
@@ -227,7 +235,7 @@ class Board:
         elif holder == former:
             said = f"{holder} leads anew"
         elif former and was is State.HELD:
-            rest = "" if before.lasting else f", which had {_short(left)} left"
+            rest = "" if before.lasting or left <= 0 else f", which had {_short(left)} left"
             said = f"{holder} leads instead of {former}{rest}"
         else:
             said = f"{holder} leads"
@@ -235,7 +243,7 @@ class Board:
 
     @staticmethod
     def _look(track: _Track, boot: float, wall: int) -> Look:
-        """Nothing has expired before a :meth:`tick` has said so."""
+        """Nothing has expired before that was told as a change."""
         return s.watched(track.seen, boot - track.unchanged_since, wall)._replace(state=track.state)
 
 
@@ -243,6 +251,12 @@ def _same(before: Seen, seen: Seen) -> bool:
     """Whether nobody wrote the record meanwhile, whatever else was written."""
     told = seen.record, seen.incarnation, seen.fault, seen.given
     return (before.record, before.incarnation, before.fault, before.given) == told
+
+
+def _overtaken(track: _Track, seen: Seen, boot: float) -> bool:
+    """Whether who took it in its time's last instant was faster to tell than a tick of ours."""
+    others = not seen.given and seen.record.holder not in {"", track.seen.record.holder}
+    return others and track.state is State.HELD and _left(track, boot) <= 0
 
 
 def _left(track: _Track, boot: float) -> float:

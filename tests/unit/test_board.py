@@ -107,6 +107,20 @@ def test_a_takeover_is_told_with_how_long_after_the_expiry_it_came() -> None:
     assert story.shows(lock("b", 1), after=1.5) == ["b leads, 1.5s after the time of a had run out"]
 
 
+def test_a_takeover_that_is_seen_before_a_tick_could_tell_of_the_expiry_is_one() -> None:
+    """Who takes it in its last instant is as fast as that; a new list, though, does not tell what went before."""
+    expired = "a has not renewed it for 15s: anybody may take it"
+    assert Story(lock()).shows(lock("b"), after=15.02) == [expired, "b leads, 20ms after the time of a had run out"]
+    assert Story(lock()).shows(lock("a", 1), after=16) == []
+    assert Story(lock()).shows(lock(""), after=16) == ["a has released it, after 56s"]
+    anew, blind = Story(lock()), Story(lock())
+    anew.at += 16
+    (change,) = anew.tell(News({lock().key: lock("b")}, whole=True))
+    assert change.event == "acquired"
+    blind.tell(TROUBLE)
+    assert blind.shows(lock("b"), after=16) == ["b leads instead of a"]
+
+
 def test_a_takeover_of_a_lock_that_was_still_held_is_told_as_that() -> None:
     assert Story(lock()).shows(lock("b"), after=5) == ["b leads instead of a, which had 10s left"]
 
