@@ -25,7 +25,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.prove import on_machine, on_network, on_plane, on_processes, on_request, together
+from tests.prove import by_hand, on_machine, on_network, on_plane, on_processes, on_request, rivals, together
 from tests.prove.driver import Chaos, Group
 from tests.prove.fleet import STYLES
 from tests.prove.kinds import GROUPS
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 LONG, LEAST = 30, 5  # who goes on for so many minutes has so many trials of each class
 SHARE, SHORT = 0.4, 3  # of the time is the faults', and so many minutes at least
+ROOMS = (on_processes, on_network, on_machine, on_request, by_hand, rivals, together)
 HERE = Path(__file__).resolve().parents[2]
 
 
@@ -99,7 +100,7 @@ def prove(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     chaotic = args.minutes if args.no_simulation else min(args.minutes, max(SHORT, SHARE * args.minutes))
     until = begun + 60 * chaotic
-    own = (*on_processes.FAULTS, *on_network.FAULTS, *on_machine.FAULTS, *on_request.FAULTS, *together.FAULTS)
+    own = [fault for room in ROOMS for fault in room.FAULTS]
     faults = [fault for fault in own if not args.fault or args.fault in fault.name]
     shared = [fault for fault in on_plane.FAULTS if not args.fault or args.fault in fault.name]
     lacking = [(each.name, each.missing()) for each in faults] + [(each.name, each.missing()) for each in shared]
@@ -153,6 +154,8 @@ def run(chaos: Chaos, args: argparse.Namespace, until: float) -> list[str]:
             plane = None
             if any(kind.api for kind in chosen):
                 binaries(*NEEDED)
+                if any(kind.rivals for kind in chosen):
+                    rivals.build()
                 plane = ControlPlane(coordinated=True)
                 plane.start()
                 planes.append(plane)

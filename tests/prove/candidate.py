@@ -94,13 +94,14 @@ class Access:
 
 @dataclass
 class Candidate:
-    """A running `kleader run`."""
+    """A running `kleader run`, or a rival: client-go's."""
 
     identity: str
     style: Style
     process: Process
-    access: Access | None  # None: of the file lock
+    access: Access | None  # None: of the file lock, or a rival
     wall: Path | None = None  # what stepped.py reads
+    rival: bool = False
 
     @property
     def running(self) -> bool:
@@ -110,7 +111,12 @@ class Candidate:
     def knows(self) -> bool:
         """It has told of a leader: itself or another."""
         err = self.process.err
-        return "the leader is " in err or "became leader" in err
+        return "the leader is " in err or "became leader" in err or "new leader: " in err
+
+    @property
+    def led(self) -> int:
+        """How often it has said that it leads."""
+        return self.process.err.count(f"new leader: {self.identity}\n" if self.rival else "became leader")
 
     def supervisor(self) -> psutil.Process:
         """The topmost process that is kleader's own; Missed where there is none."""

@@ -104,7 +104,8 @@ class Group:
             except Missed:  # it has just lost it, by itself
                 self._whole(fleet, "the last fault")
                 continue
-            suitable = [each for each in self._chaos.faults if each.suits(fleet, leader)]
+            suitable = [each for each in self._chaos.faults if each.of_rivals == leader.rival]
+            suitable = [each for each in suitable if each.suits(fleet, leader)]
             suitable = [each for each in suitable if (each.name, term.main.key) not in self._in_vain] or suitable
             if not suitable:
                 time.sleep(max(0.0, until - time.monotonic()))
@@ -172,9 +173,11 @@ class Group:
         """Let the fleet become whole, and enter into the table what was seen since that instant."""
         whole = self._whole(fleet, name, over)
         terms = fleet.witness.terms()
-        gaps = [(later.main.born - earlier.last) / 1e9 for earlier, later in pairwise(terms) if later.born >= since]
+        pairs = [(earlier, later) for earlier, later in pairwise(terms) if later.born >= since]
+        gaps = [(later.born - earlier.last) / 1e9 for earlier, later in pairs]
+        ours = [gap for gap, (earlier, _) in zip(gaps, pairs, strict=True) if not earlier.main.rival]
         late = not whole or max(gaps, default=0.0) > bound
-        self._chaos.table.trial(name, gaps, bound, late=late, counts=counts)
+        self._chaos.table.trial(name, ours, max(gaps, default=0.0), bound, late=late, counts=counts)
         if late and gaps:
             self._chaos.tell(f"late: {fleet.name}: {name}: {max(gaps):.1f} s without a leader, {bound:.1f} s expected")
         self._overlaps(fleet, name)

@@ -37,6 +37,7 @@ class Fault:
     name: str
     ends = False
     blocks = False
+    of_rivals = False  # it is for leaders that are not kleader
 
     def missing(self) -> str:
         """What this machine lacks; nothing: it can be tried."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from tests.prove import rivals
 from tests.prove.candidate import BROOD, ELSEWHEN, INIT, PLAIN, STEPPED, Access, Candidate, Missed, Style, words
 from tests.support.api import path_of
 from tests.support.checker import Witness
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Process
 
 SLOTS = ("a", "b", "c")
+RIVALS = {"a": 0.0, "b": 0.8, "c": 1.0}  # how likely it is one, where a kind has rivals
 STYLES = (PLAIN, BROOD, BROOD, INIT, ELSEWHEN, STEPPED)
 RULES: list[Object] = [
     {
@@ -133,6 +135,10 @@ class Fleet:
 
     def _start(self, slot: str) -> None:
         earlier, rng, kind = self.slots.get(slot), self.rng, self.kind
+        if kind.rivals and rng.random() < RIVALS[slot]:
+            self._start_rival(slot)
+            return
+        earlier = None if earlier and earlier.rival else earlier
         again = earlier is not None and not kind.for_life and rng.random() < 0.3  # as a StatefulSet's Pod
         identity = earlier.identity if earlier and again else f"{slot}-{next(self._numbers)}"
         # Without its content the lock file remembers no token: then the machine's wall clock has to be right.
@@ -156,6 +162,12 @@ class Fleet:
         process = self.processes.start(argv, name=identity, env=env, cwd=self.kleader)
         self._last.append(process)
         self.slots[slot] = Candidate(identity, style, process, access, wall)
+
+    def _start_rival(self, slot: str) -> None:
+        identity = f"go-{next(self._numbers)}"  # client-go takes its own name for its own lock: it has no other's
+        process = self.processes.start(rivals.argv(self, identity), name=identity)
+        self._last.append(process)
+        self.slots[slot] = Candidate(identity, PLAIN, process, None, rival=True)
 
     @property
     def lock_file(self) -> Path:

@@ -16,6 +16,7 @@ class Kind:
     period: float = 1
     options: tuple[str, ...] = ()
     slack: float = 0  # what finding the next leader may take beyond the expiry
+    rivals: bool = False  # client-go's candidates contend, too
 
     @property
     def api(self) -> bool:
@@ -58,10 +59,11 @@ ENDPOINTS = Kind("endpoints", "endpoints")
 CONFIGMAPSLEASES = Kind("configmapsleases", "configmapsleases")
 ENDPOINTSLEASES = Kind("endpointsleases", "endpointsleases")
 COORDINATED = Kind("coordinated", "lease", options=VERSIONS, slack=10)  # it asks whom it names whether they live
+MIXED = Kind("lease-beside-client-go", "lease", slack=1, rivals=True)  # which polls
 FOR_LIFE = Kind("leader-for-life", "leader-for-life", 6, 4, slack=3)
 
 #: Who shares a control plane, and its faults.
 GROUPS = (
-    (LEASE, FILE, CONFIGMAP, ENDPOINTSLEASES),
+    (LEASE, MIXED, FILE, CONFIGMAP, ENDPOINTSLEASES),
     (LEASE, FOR_LIFE, COORDINATED, ENDPOINTS, CONFIGMAPSLEASES),
 )

@@ -42,7 +42,8 @@ class Network(Fault):
 
     def inject(self, trial: Trial) -> None:
         fleet, rng = trial.fleet, trial.rng
-        befallen = list(fleet.slots.values()) if rng.random() < 0.3 else [trial.leader]
+        everybody = [each for each in fleet.slots.values() if each.access]
+        befallen = everybody if rng.random() < 0.3 else [trial.leader]
         pause = rng.uniform(self._slowest / 100, self._slowest)
         for each in befallen:
             proxy = access(each).proxy

@@ -139,7 +139,7 @@ def everybody(trial: Trial) -> list[psutil.Process]:
 
 
 def _waiting(trial: Trial) -> Candidate:
-    if others := trial.fleet.others(trial.leader):
+    if others := [each for each in trial.fleet.others(trial.leader) if not each.rival]:
         return trial.rng.choice(others)
     raise Missed("nobody waits")
 

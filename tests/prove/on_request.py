@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tests.prove.candidate import Candidate
     from tests.prove.fleet import Fleet
 
-LEADS = "became leader"
 PATIENCE = 60.0  # seconds; kleader's own is twice as long
 
 
@@ -40,7 +39,7 @@ class Asked(Fault):
         if not others:
             raise Missed("nobody waits")
         chosen = trial.rng.choice(others)
-        led = chosen.process.err.count(LEADS)
+        led = chosen.led
         argv = ["transfer", *argv, f"--to={chosen.identity}"] if self._transfer else ["resign", *argv]
         asking = subprocess.Popen(
             [sys.executable, "-m", "kleader", *argv],
@@ -66,7 +65,7 @@ class Asked(Fault):
     def _taken(chosen: Candidate, led: int) -> None:
         """Whoever is told to lead says so, too; it may lose the lock again before it starts anything."""
         until = time.monotonic() + PATIENCE
-        while chosen.process.err.count(LEADS) == led:
+        while chosen.led == led:
             assert time.monotonic() < until, f"{chosen.identity} does not lead after a transfer to it"
             if not chosen.running:
                 raise Missed(f"{chosen.identity} has ended")

@@ -36,16 +36,15 @@ class Table:
         self._missed: Counter[str] = Counter()
         self._stuck: Counter[str] = Counter()
 
-    def trial(self, name: str, gaps: list[float], bound: float, *, late: bool, counts: bool) -> None:
-        """One fleet that a fault befell; `counts`: it was not yet counted."""
+    def trial(self, name: str, gaps: list[float], longest: float, bound: float, *, late: bool, counts: bool) -> None:
+        """One fleet that a fault befell; `gaps`: after kleader's terms; `counts`: it was not yet counted."""
         with self._lock:
             row = self._rows[name]
             row.trials += counts
             row.watched += 1
             row.late += late
             row.gap = min([row.gap, *gaps])
-            worst = max(gaps, default=0.0)
-            row.longest, row.bound = max((worst, bound), (row.longest, row.bound))
+            row.longest, row.bound = max((longest, bound), (row.longest, row.bound))
 
     def missed(self, name: str, why: str) -> None:
         """It was not brought about: whom it was meant for had gone."""

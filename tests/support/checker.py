@@ -6,6 +6,8 @@ What each record proves, on one clock (CLOCK_BOOTTIME, nanoseconds):
   earliest. A SIGKILL leaves no `end`, so the true death is up to a beat later: what lies between, the flock proves.
 - The flock on LOG.lock is held by a main process and all its descendants, and the kernel takes it from each as it
   dies. A `clash` proves that somebody of an earlier term was alive at that instant, stopped or silent as he may be.
+- A rival's command (`--rival`) is judged by its start alone: what lives on beside those that start after it is the
+  rival's own fault.
 
 Two things escape. A process that was KILLed (no `end`) between another's birth and that one's flock, which lie the
 start of a bare interpreter apart: with a command that is slow to die (`--term-delay`, `--ignore-term`, `--descendant`)
@@ -47,6 +49,7 @@ class Life:
     identity: str
     born: int
     last: int = 0
+    rival: bool = False  # its candidate promises nothing
     clash: int | None = None  # when it found an earlier one alive
     end: int | None = None
     beats: int = 0
@@ -132,7 +135,7 @@ class Witness:
         return Term(replace(main), [replace(life) for life in self._lives.values() if life.parent == main.key])
 
     def overlaps(self) -> list[Overlap]:
-        """Return every pair of terms that certainly lived at the same time."""
+        """Return every pair of terms that certainly lived at the same time, unless the earlier one was a rival's."""
         terms = self.terms()
         lasts = [term.last for term in terms]
         found: list[Overlap] = []
@@ -141,10 +144,11 @@ class Witness:
             seen = [
                 Overlap(terms[earlier], later, min(last, lasts[number]) - born)
                 for earlier, last in enumerate(lasts[:number])
-                if last > born
+                if last > born and not terms[earlier].main.rival
             ]
             if later.main.clash is not None and not seen:
-                seen = [Overlap(terms[number - 1] if number else None, later, None)]
+                before = [term for term in terms[:number] if not term.main.rival]
+                seen = [Overlap(before[-1] if before else None, later, None)]
             found += seen
         return found
 
@@ -270,7 +274,9 @@ class Witness:
             life.beats += 1
             return
         self._story.append((int(at), event, life))
-        if event == "clash":
+        if event == "rival":
+            life.rival = True
+        elif event == "clash":
             life.clash = int(at)
         elif event == "end":
             life.end = int(at)

@@ -11,6 +11,7 @@ flock was held: somebody of an earlier term lives), `beat` every 20 ms, `end`. `
     --exit-when=FILE     end by itself once FILE exists
     --status=N           exit status when it ends by itself or on TERM; default 0
     --most=S             end in any case after S seconds, so that no test leaves it for ever; default 600
+    --rival              started by a candidate that promises nothing: it keeps no flock, but looks whether one is held
 
 It imports what starts fastest: what happens between exec and `start` is what its log cannot show (see checker.py).
 """
@@ -61,16 +62,17 @@ class Log:
 def options(arguments: list[str]) -> dict[str, str]:
     """Split --name=value; SystemExit for a name that does not exist."""
     known = {"ignore-term", "term-delay", "descendant", "zombie-leader", "exit-after", "exit-when", "status", "most"}
+    known |= {"rival"}
     given = dict(argument.removeprefix("--").partition("=")[::2] for argument in arguments)
     if unknown := set(given) - known:
         sys.exit(f"witness: error: no such option: {', '.join(sorted(unknown))}")
     return given
 
 
-def take(lock: int) -> bool:
+def take(lock: int, how: int = fcntl.LOCK_EX) -> bool:
     """Take the flock, unless another process holds it."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -130,8 +132,12 @@ def main() -> None:
     ends = {_signal.SIGTERM, _signal.SIGINT}
     _signal.pthread_sigmask(_signal.SIG_BLOCK, ends)
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    alone = take(lock)
+    rival = "rival" in option
+    alone = take(lock, fcntl.LOCK_SH if rival else fcntl.LOCK_EX)
     log = Log(path, birth)
+    if rival:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        log.write("rival", at)
     log.write("start" if alone else "clash", at)
     most = at + seconds(option, "most", "600")
     if "descendant" in option:
@@ -143,7 +149,7 @@ def main() -> None:
     while clock() < until and not ("exit-when" in option and os.path.exists(option["exit-when"])):  # noqa: PTH110
         got = _signal.sigtimedwait(ends, BEAT)
         log.write("beat")
-        alone = alone or take(lock)  # after a clash: the next one must not find it free while we live
+        alone = alone or rival or take(lock)  # after a clash: the next one must not find it free while we live
         if got is not None and not signalled and "ignore-term" not in option:
             signalled = got.si_signo
             until = min(until, clock() + seconds(option, "term-delay", "0"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.prove import on_machine, on_network, on_plane, on_processes, on_request, together
+from tests.prove import on_plane
+from tests.prove.__main__ import ROOMS
 from tests.prove.table import Table
 
-NAMES = [fault.name for fault in (*on_processes.FAULTS, *on_network.FAULTS, *on_request.FAULTS, *together.FAULTS)]
-NAMES += [fault.name for fault in on_machine.FAULTS] + [fault.name for fault in on_plane.FAULTS]
+NAMES = [fault.name for room in ROOMS for fault in room.FAULTS] + [fault.name for fault in on_plane.FAULTS]
 
 
 @pytest.fixture
@@ -21,15 +21,15 @@ def row(table: Table, name: str) -> list[str]:
 
 
 def test_a_row_tells_the_trials_with_their_bound_the_smallest_gap_and_the_longest_pause(table: Table) -> None:
-    table.trial("kill", [0.5, 3.25], 9, late=False, counts=True)
-    table.trial("kill", [0.02], 8, late=True, counts=True)
-    table.trial("kill", [], 8, late=False, counts=False)
+    table.trial("kill", [0.5, 0.75], 3.25, 9, late=False, counts=True)
+    table.trial("kill", [0.02], 0.02, 8, late=True, counts=True)
+    table.trial("kill", [], 0, 8, late=False, counts=False)
     assert row(table, "kill") == ["kill", "2", "3", "0", "1.5e+00", "20", "ms", "3.2", "s", "of", "9.0", "s", "1"]
     assert table.problems(0) == []
 
 
 def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(table: Table) -> None:
-    table.trial("kill", [], 8, late=False, counts=True)
+    table.trial("kill", [], 0, 8, late=False, counts=True)
     assert table.news("fleet", "kill", {("a", "b"): "for 1 ms"}) == ["for 1 ms"]
     assert table.news("fleet", "stop", {("a", "b"): "for 9 ms"}) == []
     assert table.news("other", "kill", {("a", "b"): "for 2 ms"}) == ["for 2 ms"]
@@ -39,7 +39,7 @@ def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(tabl
 
 def test_what_failed_was_tried_too_seldom_or_not_at_all_is_no_proof(table: Table) -> None:
     assert table.problems(0) == ["nothing was tried"]
-    table.trial("kill", [], 8, late=False, counts=True)
+    table.trial("kill", [], 0, 8, late=False, counts=True)
     table.failed("kill", "it would not die")
     table.failed("stop", "nothing to stop")
     assert "not brought about: kill: it would not die" in table.text()

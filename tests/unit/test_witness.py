@@ -107,6 +107,35 @@ def test_a_killed_process_is_no_overlap_with_the_next(processes: Processes, witn
     assert witness.gaps()[0] > 0
 
 
+@pytest.mark.parametrize("fate", [signal.SIGCONT, signal.SIGSTOP])
+def test_a_rival_that_lives_on_beside_others_is_no_overlap(
+    processes: Processes, witness: Witness, fate: signal.Signals
+) -> None:
+    """That is its own fault, and it hides no other's."""
+    rival = processes.start(witness.command("--rival"), env={"KLEADER_IDENTITY": "rival"})
+    witness.wait_beats(2)
+    rival.signal(fate)
+    first = processes.start(witness.command(), env=env("a", 1))
+    witness.wait_start(2)
+    witness.check(terms=2)
+    first.signal(signal.SIGSTOP)
+    processes.start(witness.command("--exit-after=0"), env=env("b", 2)).wait()
+    assert [each.earlier and each.earlier.identity for each in witness.overlaps()] == ["a"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGSTOP])
+def test_a_rival_that_starts_beside_another_s_command_is_an_overlap(
+    processes: Processes, witness: Witness, number: signal.Signals
+) -> None:
+    first = processes.start(witness.command(), env=env("a", 1))
+    witness.wait_beats(2)
+    first.signal(number)
+    processes.start(witness.command("--rival", "--exit-after=0.1"), env={"KLEADER_IDENTITY": "rival"}).wait()
+    (overlap,) = witness.overlaps()
+    assert overlap.earlier is not None
+    assert (overlap.earlier.identity, overlap.later.identity) == ("a", "rival")
+
+
 def test_the_lives_of_a_clash_are_guarded_on(processes: Processes, witness: Witness) -> None:
     """Who clashed takes the flock once it is free, so that a third finds it held."""
     first = processes.start(witness.command(), env=env("a", 1))
