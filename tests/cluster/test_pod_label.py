@@ -95,10 +95,11 @@ def test_without_a_word_for_the_others_they_have_none(labelled: Labelled) -> Non
     kill_whole(first)
     assert labelled.role("a") == "leader"
     second = labelled.start("b", one)
+    labelled.fleet.witness.wait_start(2)
+    labelled.wait_role("b", "leader")
+    assert labelled.role("a") == "leader"
     again = labelled.start("a", one)
     labelled.wait_role("a", None)
-    labelled.wait_role("b", "leader")
-    labelled.fleet.witness.wait_start(2)
     again.signal(signal.SIGTERM)
     assert again.wait() == 128 + signal.SIGTERM
     end(second)
