@@ -15,6 +15,7 @@ from kleader.elector.label import Label, Pod
 from kleader.elector.loop import Loop
 from kleader.elector.orphans import left
 from kleader.elector.recorder import Recorder
+from kleader.elector.roll import Roll
 from kleader.link import messages as m
 from kleader.locks.api import Api
 from kleader.locks.base import LockError, SetUpError
@@ -76,7 +77,8 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         if plan.pod_label:
             pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
             label = Label(credentials, log, pod, plan.pod_label, runs=assign.leading)
-        return lock, Recorder(credentials, log, plan.identity, plan.name, label)
+        roll = Roll(credentials, log, candidate, plan.request_timeout) if candidate else None
+        return lock, Recorder(credentials, log, plan.identity, plan.name, label, roll)
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # its own remarks end in tracebacks
     logging.getLogger("asyncio").propagate = False

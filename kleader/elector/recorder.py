@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kleader.election.state import State
     from kleader.elector.label import Label
+    from kleader.elector.roll import Roll
     from kleader.locks.base import Lock
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
@@ -34,10 +35,17 @@ class Recorder:
     Each Event has a connection of its own and one try, so that nothing else waits for it. Nothing is ever raised.
     """
 
-    def __init__(
-        self, credentials: Credentials, log: Log, identity: str, component: str, label: Label | None = None
+    def __init__(  # noqa: PLR0913, PLR0917 - who tells, of whom, and what else is told
+        self,
+        credentials: Credentials,
+        log: Log,
+        identity: str,
+        component: str,
+        label: Label | None = None,
+        roll: Roll | None = None,
     ) -> None:
         self.label = label  # which tells the same on the Pod
+        self._roll = roll  # which tells the control plane in time who else is there
         self._credentials, self._log = credentials, log
         self._identity, self._component = identity, component
         self._under_way: set[asyncio.Task[None]] = set()
@@ -48,6 +56,8 @@ class Recorder:
         """Keep, after each step, what Events of this term are about; tell of its end, however that came."""
         if self.label:
             self.label.follow(state)
+        if self._roll:
+            self._roll.follow(state)
         if state.phase is Phase.LEADING or (state.phase is Phase.RELEASING and state.led):
             self._about = lock.references(state.seen) if state.seen else self._about
         else:
@@ -75,6 +85,8 @@ class Recorder:
         """It was started, or winds down."""
         if self.label:
             self.label.runs(well=runs)
+        if self._roll and not runs:
+            self._roll.call()
 
     async def part(self, seconds: float) -> float:
         """Before the lock is given up: wait for what should be told first, but no longer. Seconds that it took."""
@@ -83,8 +95,9 @@ class Recorder:
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, but no longer."""
         left = seconds - await self.part(seconds)
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=left)
+        under_way = self._under_way | (self._roll.under_way if self._roll else set())
+        if under_way:
+            await asyncio.wait(under_way, timeout=left)
 
     async def _send(self, body: dict[str, Any]) -> None:
         await asyncio.sleep(_MOMENT)

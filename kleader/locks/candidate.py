@@ -80,18 +80,19 @@ class LeaseCandidate:
         tolerance: float,
         say: Callable[[str], None],
     ) -> None:
-        self.identity = about.identity
+        self.identity, self.lease = about.identity, about.lease
         self._about, self._api, self._timeout, self._tolerance, self._say = about, api, timeout, tolerance, say
         self._version, self._namespace = f"{GROUP}/{version}", namespace
         quoted = urllib.parse.quote(namespace, safe="")
-        self._collection = f"/apis/{self._version}/namespaces/{quoted}/{RESOURCE}"
-        self._target = f"{self._collection}/{urllib.parse.quote(about.identity, safe='')}"
+        self.collection = f"/apis/{self._version}/namespaces/{quoted}/{RESOURCE}"
+        self._target = f"{self.collection}/{urllib.parse.quote(about.identity, safe='')}"
         self._found: dict[str, Any] | None = None  # as last seen
         self._doubtful = False  # it has to be read anew
         self._renewed_at = -RENEWAL
         self._again_at = inf  # when another sign of life is due, if nothing else is seen before
         self._agains = 0  # how many of them
         self._orders = 0  # how often that was said
+        self._asked_at = -inf  # when the last answer to a ping was written
         self._stirred = asyncio.Event()
         self._writing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -121,7 +122,7 @@ class LeaseCandidate:
         """Be known again, from the next :meth:`register` or :meth:`keep` on."""
         if self._left:
             self._left, self._tried, self._found, self._tasks = False, False, None, []
-            self._doubtful, self._renewed_at, self._again_at = False, -RENEWAL, inf
+            self._doubtful, self._renewed_at, self._again_at, self._asked_at = False, -RENEWAL, inf, -inf
             self._writing = asyncio.Lock()  # nobody writes any more, and who left has kept it
 
     async def leave(self, timeout: float) -> None:
@@ -156,6 +157,17 @@ class LeaseCandidate:
         if self._agains:
             self._stirred.set()
 
+    def vacant(self) -> None:
+        """Nobody leads. If a ping was answered just before, give another sign of life when all have had their time.
+
+        Whoever led has called the roll, and the control plane may sleep for another 5 s by then.
+        """
+        due = self._asked_at + PATIENCE + _SLACK
+        if not self._agains and asyncio.get_running_loop().time() < due:
+            self._again_at, self._agains = due, 1
+            self._orders += 1
+            self._stirred.set()
+
     # --- written
 
     async def _renew(self, timeout: float) -> None:
@@ -188,7 +200,7 @@ class LeaseCandidate:
             "binaryVersion": self._about.binary,
             "emulationVersion": self._about.emulation,
             "strategy": STRATEGY,
-            "renewTime": micro_time(max(time.time_ns() // 1000, _instant(found, "pingTime"))),
+            "renewTime": micro_time(max(time.time_ns() // 1000, instant(found, "pingTime"))),
         }
         began, tried, self._tried = asyncio.get_running_loop().time(), self._tried, True
         asked, orders = _pinged(base), self._orders
@@ -200,6 +212,7 @@ class LeaseCandidate:
                 self._tried = tried
             raise
         self._renewed_at = began
+        self._asked_at = began if asked else self._asked_at
         if orders == self._orders:  # what was said meanwhile knows more
             # Once others have not answered in time, the control plane needs an answer that is new, and to be woken.
             self._agains = 1 if asked else max(0, self._agains - 1)
@@ -265,7 +278,7 @@ class LeaseCandidate:
             self._stirred.set()
 
     async def _watch(self, version: str) -> None:
-        async with aclosing(self._api.changes(self._collection, self.identity, version, self._timeout)) as states:
+        async with aclosing(self._api.changes(self.collection, self.identity, version, self._timeout)) as states:
             async for found in states:
                 self._found = found and self._checked(found)
                 self._stirred.set()
@@ -287,11 +300,11 @@ class LeaseCandidate:
 def _pinged(found: dict[str, Any]) -> bool:
     """Whether the control plane asked for a sign of life since the last one."""
     spec = found.get("spec") or {}
-    return _instant(spec, "pingTime") > _instant(spec, "renewTime")
+    return instant(spec, "pingTime") > instant(spec, "renewTime")
 
 
-def _instant(spec: dict[str, Any], field: str) -> int:
-    """Microseconds since the epoch; 0: none, or none that can be read."""
+def instant(spec: dict[str, Any], field: str) -> int:
+    """Of renewTime and pingTime: microseconds since the epoch; 0: none, or none that can be read."""
     try:
         return parse_time(spec.get(field) or "")
     except (ValueError, OverflowError, TypeError):

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         def again_in(self, seconds: float) -> None:
             """Give another sign of life then; inf: no more than usual."""
 
+        def vacant(self) -> None:
+            """Give another one in time, if the end of a term was announced by asking for one."""
+
         def enter(self) -> None:
             """Do so again after that."""
 
@@ -78,6 +81,8 @@ class Coordinated(Lease):
         seen = super().observed(found)
         if seen.record.holder:  # one who was named and never writes is dead
             self.candidate.again_in(seen.record.duration if seen.record.acquired is None else inf)
+        elif not seen.fault:
+            self.candidate.vacant()
         spec = found.get("spec")
         if not isinstance(spec, dict):
             return seen

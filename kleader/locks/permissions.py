@@ -1,9 +1,10 @@
 """What each kind of lock has to be allowed at the API, in one place: for Roles, for checks, and for the tests.
 
 All of it is in the lock's namespace, and for the lock's name alone wherever the API server can tell that from the
-request: ``list`` is never needed, since one object is watched by ``watch`` with a field selector on its name. A Lease
-and a LeaseCandidate are created by PUT, which ``create`` for one name covers; ConfigMaps and Endpoints by POST, which
-it does not: PUT would create no ConfigMap, and overwrite an Endpoints.
+request: one object is watched by ``watch`` with a field selector on its name. ``list`` is for LeaseCandidates alone,
+all of which a leader that ends asks for a sign of life. A Lease and a LeaseCandidate are created by PUT, which
+``create`` for one name covers; ConfigMaps and Endpoints by POST, which it does not: PUT would create no ConfigMap, and
+overwrite an Endpoints.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def needed(lock: str, name: str, *, candidate: str | None = None) -> tuple[Permi
         slow = "the control plane takes an ended candidate for a live one until it does not answer"
         permissions += _of_object("leasecandidates", candidate, polled="the LeaseCandidate is polled")
         permissions.append(Permission(_COORDINATION, "leasecandidates", "delete", candidate, slow))
+        long = "a candidate that has just crashed delays a handover for longer"
+        permissions += [Permission(_COORDINATION, "leasecandidates", verb, "", long) for verb in ("list", "patch")]
     return tuple(permissions)
 
 

@@ -57,6 +57,8 @@ class Silent:
     def again_in(self, seconds: float) -> None:
         assert seconds > 0
 
+    def vacant(self) -> None: ...
+
 
 def lock_for(kind: type[ObjectLock], found: dict[str, Any]) -> ObjectLock:
     """The lock of that name, which is whatever the object says."""

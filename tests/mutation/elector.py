@@ -5,6 +5,56 @@ from __future__ import annotations
 from tests.mutation.mutant import Mutant
 
 MUTANTS = [
+    # --- the roll
+    Mutant(
+        "who has not answered an earlier ping is not asked again",
+        "elector/roll.py",
+        " or each.pinged > each.renewed or ",
+        " or ",
+        "unit/test_roll.py::test_who_has_not_answered_yet_is_not_asked_again",
+    ),
+    Mutant(
+        "whose clock is ahead is not asked",
+        "elector/roll.py",
+        " or each.renewed >= most:",
+        ":",
+        "unit/test_roll.py::test_whose_clock_is_ahead_of_the_api_servers_is_not_asked",
+    ),
+    Mutant(
+        "a ping is later than the last sign of life",
+        "elector/roll.py",
+        "    return max(least, each.renewed + 1)\n",
+        "    return least\n",
+        "unit/test_roll.py::test_who_may_have_given_its_last_sign_of_life_since_then_is_asked_for_any_later_one",
+    ),
+    Mutant(
+        "nobody who is past the deadline calls the roll",
+        "elector/roll.py",
+        " and platform.clock() < self._until:",
+        ":",
+        "unit/test_roll.py::test_who_is_past_the_deadline_calls_none",
+    ),
+    Mutant(
+        "who is asked is what was listed",
+        "elector/roll.py",
+        '        body = {"metadata": {"uid": each.uid, "resourceVersion": each.version}, "spec": ',
+        '        body = {"spec": ',
+        "unit/test_roll.py::test_all_others_of_this_lock_are_asked_the_latest_sign_of_life_first",
+    ),
+    Mutant(
+        "the roll is called while the command winds down",
+        "elector/recorder.py",
+        "            self._roll.call()\n",
+        "            pass\n",
+        "unit/test_roll.py::test_the_end_waits_a_moment_for_one_that_is_under_way",
+    ),
+    Mutant(
+        "a sign of life follows when all have had their time",
+        "locks/candidate.py",
+        "            self._again_at, self._agains = due, 1\n",
+        "            pass\n",
+        "unit/test_lease_candidate.py::test_who_was_asked_just_before_the_leader_left_gives_one_more_sign_of_life[now]",
+    ),
     # --- the second guard
     Mutant(
         "the second guard asks before it kills",

@@ -14,6 +14,8 @@ from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase
+from kleader.elector.roll import Present, ping_time
+from kleader.locks.answers import Skew
 from tests.simulation.host import WALL, Road
 from tests.simulation.machine import Machine
 from tests.simulation.schedule import Schedule
@@ -91,12 +93,17 @@ class ControlPlane:
             if not answered and not late:
                 voting = False
             elif each.renewed + PATIENCE <= now and answered and late:
-                each.pinged, voting = now, False
+                voting = False
                 self.world.log("the control plane pings", each.name)
-                for machine in self.world.hosts:
-                    if isinstance(machine, NamedMachine) and machine.me.identity == each.name:
-                        machine.pinged(each)
+                self.ask(each, now)
         return voting
+
+    def ask(self, candidate: LeaseCandidate, now: float) -> None:
+        """Its pingTime is written, by whomever."""
+        candidate.pinged = now
+        for machine in self.world.hosts:
+            if isinstance(machine, NamedMachine) and machine.me.identity == candidate.name:
+                machine.pinged(candidate)
 
     @staticmethod
     def _best(candidates: list[LeaseCandidate]) -> LeaseCandidate:
@@ -118,7 +125,7 @@ class ControlPlane:
 
 
 class NamedMachine(Machine):
-    """A machine that registers once it has read the lock, answers pings, and leaves before its last release."""
+    """A machine that registers once it has read the lock, answers pings, calls the roll, and leaves before its end."""
 
     registered = False  # by its present elector
     lapses = ("watch deaf", "watch ended", "watch throttled")  # as long as it lasts it tells all, and in order
@@ -160,6 +167,21 @@ class NamedMachine(Machine):
         known.renewed = max(self._wall, known.pinged)
         self.control_plane.look()
 
+    def ends_in_good_order(self) -> None:
+        """Call the roll, if the road allows."""
+        if self.state and self.state.phase is Phase.LEADING and not self.paused:
+            self.world.after(self.rng.uniform(0, 2 * self.road.latency), partial(self._call_roll, self.life))
+
+    def _call_roll(self, life: int) -> None:
+        if life != self.life or self.paused or self._cut_off:
+            return
+        skew = Skew(self.control_plane.skew - self.skew, 0.5)
+        for each in self._candidates.values():
+            known = Present(each.name, "", "", _instant(each.renewed), _instant(each.pinged))
+            if each.name != self.me.identity and (ping := ping_time(known, self.wall, skew)):
+                self.world.log(self.name, "calls", each.name)
+                self.control_plane.ask(each, (ping - WALL) / SECOND)
+
     def pinged(self, candidate: LeaseCandidate) -> None:
         """Answer as soon as the road allows; by one's own clock, but never before the ping."""
         self.world.after(self.rng.uniform(0, 2 * self.road.latency), partial(self._answer_ping, candidate, self.life))
@@ -189,6 +211,10 @@ class NamedMachine(Machine):
                 self._candidates.pop(self.me.identity, None)
                 self.control_plane.look()
         super()._perform(action)
+
+
+def _instant(seconds: float) -> int:
+    return WALL + round(seconds * SECOND) if seconds > -inf else 0
 
 
 class NamedSchedule(Schedule):

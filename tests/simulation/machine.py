@@ -185,6 +185,9 @@ class Machine(Host):
             self.supervisor.ending = True
             self.tell(e.Emptied(release=True))
 
+    def ends_in_good_order(self) -> None:
+        """The term of a command that is about to be stopped, or has ended."""
+
     def emptied(self, command: Command) -> None:
         """Nothing of a term is alive: the candidacy ends, or another begins (--on-loss wait)."""
         if self.state is None:

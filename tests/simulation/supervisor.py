@@ -137,6 +137,8 @@ class Supervisor:
     def stop(self, seconds: float) -> None:
         """TERM: the command winds down for so long, the lock is renewed meanwhile."""
         if self.command:
+            if not (self.command.lost or self.command.restarts):
+                self.machine.ends_in_good_order()
             self._doom(self.command, self.machine.boot + seconds)
 
     def end(self, *, restart: bool) -> None:

@@ -27,7 +27,7 @@ def lock() -> Coordinated:
 
 
 class Watched:
-    """A candidate that remembers when it was to give another sign of life."""
+    """A candidate that remembers when it was to give another sign of life; 0: nobody leads."""
 
     identity = "me"
 
@@ -42,6 +42,9 @@ class Watched:
 
     def again_in(self, seconds: float) -> None:
         self.told.append(seconds)
+
+    def vacant(self) -> None:
+        self.told.append(0)
 
     async def leave(self, timeout: float) -> None: ...
 
@@ -79,13 +82,13 @@ def test_only_what_nobody_but_the_control_plane_has_written_is_untouched(
 
 
 def test_the_candidate_is_told_for_how_long_who_was_named_has_time(lock: Coordinated) -> None:
-    """The end of it wakes the control plane; not where who was named has written."""
+    """The end of it wakes the control plane; not where who was named has written. And that nobody leads."""
     assert isinstance(lock.candidate, Watched)
     lock.observed(lease(WRITTEN | {"holderIdentity": ""}))
-    assert lock.candidate.told == []
+    assert lock.candidate.told == [0]
     lock.observed(lease(NAMED))
     lock.observed(lease(WRITTEN))
-    assert lock.candidate.told == [5, inf]
+    assert lock.candidate.told == [0, 5, inf]
 
 
 def test_a_write_keeps_the_strategy_and_who_is_preferred(lock: Coordinated) -> None:

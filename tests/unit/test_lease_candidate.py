@@ -102,3 +102,19 @@ def test_who_is_told_that_somebody_leads_after_it_answered_gives_no_more_signs_o
             return pinged.candidate._due - began
 
     assert abs(asyncio.run(story()) - due) < candidates.PATIENCE
+
+
+@pytest.mark.parametrize(("ago", "due"), [(0, candidates.PATIENCE), (60, candidates.RENEWAL)], ids=["now", "long ago"])
+def test_who_was_asked_just_before_the_leader_left_gives_one_more_sign_of_life(ago: float, due: float) -> None:
+    """When all others that were asked then have had their time; the control plane may sleep. Not for an older ping."""
+
+    async def story() -> float:
+        async with Pinged() as pinged:
+            began = asyncio.get_running_loop().time()
+            await pinged.answered()
+            pinged.candidate.again_in(inf)
+            pinged.candidate._asked_at -= ago
+            pinged.candidate.vacant()
+            return pinged.candidate._due - began
+
+    assert abs(asyncio.run(story()) - due) < candidates.PATIENCE
