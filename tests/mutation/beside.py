@@ -55,6 +55,13 @@ MUTANTS = [
         "process/test_standby.py::test_an_end_while_it_gives_way_starts_nothing[TERM-143]",
     ),
     Mutant(
+        "when the standby is proven dead the deadline comes before the start",
+        "supervisor/life.py",
+        "                self._to(State.LEADING)\n                term.start_at = now\n                return\n",
+        "                self._to(State.LEADING)\n                self._start(now)\n                return\n",
+        "process/test_standby.py::test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start",
+    ),
+    Mutant(
         "where a keeper's end is the standby's, that is proven",
         "supervisor/life.py",
         "            if self._state is State.GIVING_WAY:\n                self._begin_sweep(now)\n",

@@ -2,7 +2,7 @@
 
 script: [[when, type, fields]], said in this order by the first elector: so many seconds after its start, or once a file
 of this name exists; then there is another, with .said after its name. stop_at and kill_at are seconds after its start,
-too. next: the script of every other candidate's.
+too, or after that file was found. next: the script of every other candidate's.
 heard: the file to which each elector appends what it hears, with the instant, its own pid and who is below the
 supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
@@ -88,7 +88,7 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
         while assigned and left and is_time(left[0][0], born):
             when, kind, fields = left.pop(0)
             for name in {"stop_at", "kill_at"} & set(fields):
-                fields[name] += born
+                fields[name] += platform.clock() if isinstance(when, str) else born
             channel.send(TYPES[kind](**{"term": 1, **fields}))
             if isinstance(when, str):
                 Path(f"{when}.said").touch()

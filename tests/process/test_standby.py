@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +209,7 @@ def test_it_dies_with_a_supervisor_that_is_killed_or_stopped_meanwhile(
     scripted: Scripted, witness: Witness, flag: Path, number: signal.Signals
 ) -> None:
     """The kernel's timer kills one that is stopped, its keeper does the rest; nothing wakes up and starts a command."""
-    script = [[str(flag), "lead", lead(4, 5)]]
+    script = [[str(flag), "lead", lead(3, 4)]]
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
     flag.touch()
@@ -247,6 +248,28 @@ def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_start
     assert heard("Empty")[0]["release"]
     assert not heard("Started")
     assert len(witness.terms()) == 1
+
+
+def test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    """It leads for one turn, whose first act is the deadline: nothing is even forked."""
+    script = [[str(flag), "lead", lead(3, 600)]]
+    options = {"plan": {"renew_deadline": 600, "grace": 600}, "fault": "may not kill"}
+    kleader = scripted(witness.command(), script, standby(witness, *DEAF), **options)
+    first, left = witness.wait_start(), witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("giving way: stopping the standby")
+    stop_at = time.monotonic() + 3
+    os.kill(keeper_of(kleader), signal.SIGKILL)
+    wait_gone(first.pid)
+    wait_until(lambda: time.monotonic() > stop_at, "stop_at")
+    assert "lost the lock" not in kleader.err, "it was giving way until then"
+    os.kill(left.pid, signal.SIGKILL)
+    assert kleader.wait() == 255
+    assert "lost the lock: the renew deadline has passed" in kleader.err
+    assert not heard("Started")
+    witness.check(terms=1)
 
 
 @pytest.mark.parametrize("way", ["in time", "too late", "twice"])
