@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import struct
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from kleader.election.record import micro_time, parse_time
 from kleader.locks.permissions import needed, rules
 from tests.cluster.fleet import DEFAULTS, LOST, Fleet, History, elector, kill_whole, now
-from tests.support import faults
+from tests.support import faults, wall_clock
 from tests.support.api import path
 from tests.support.checker import Witness
 from tests.support.httpproxy import HttpProxy
@@ -23,6 +23,8 @@ from tests.support.objects import lease_candidate
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import Trials
     from tests.support.api import Object
     from tests.support.controlplane import ControlPlane
@@ -215,23 +217,24 @@ def test_a_leaders_new_elector_waits_for_no_leasecandidate_before_it_sees_whose_
 # --- a control plane that is wrong
 
 LAGGING = ("--lease-duration=6s", "--renew-deadline=3s", "--retry-period=2s")  # a renewTime gains 1 s in 2 s
-SLOW_CLOCK = [sys.executable, str(Path(__file__).parents[1] / "support" / "slow_clock.py")]
 
 
 @pytest.mark.timeout(120)
 def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_an_overlap(
-    coordinated: Coordinated, trials: Trials
+    coordinated: Coordinated, tmp_path: Path, trials: Trials
 ) -> None:
     """It is taken for dead, and another is named over it: that one waits until it has seen no sign of it for so long.
 
     The leader's command and its descendant do not mind being asked to stop.
     """
+    wall = tmp_path / "wall"
+    wall.write_bytes(struct.pack("d", -20))
     slow = coordinated.start(
         *("slow", "1.36.0"),
         timings=LAGGING,
         does=("--ignore-term", "--descendant"),
-        prefix=SLOW_CLOCK,
-        env={"BEHIND": "20"},
+        prefix=[sys.executable, wall_clock.__file__],
+        env={"WALL": str(wall)},
     )
     coordinated.leads(1, "slow")
     slow.wait_err("this machine's clock is 20s behind the API server's")

@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from tests.support import wall_clock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.support.checker import Term
     from tests.support.processes import Process
@@ -72,7 +74,7 @@ ELSEWHEN = Style(
 )
 STEPPED = Style(
     "a wall clock of its own",
-    prefix=(sys.executable, str(Path(__file__).with_name("stepped.py"))),
+    prefix=(sys.executable, wall_clock.__file__),
     stepped=True,
 )
 
@@ -100,7 +102,7 @@ class Candidate:
     style: Style
     process: Process
     access: Access | None  # None: of the file lock, or a rival
-    wall: Path | None = None  # what stepped.py reads
+    wall: Path | None = None  # what wall_clock.py reads
     rival: bool = False
 
     @property

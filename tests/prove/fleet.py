@@ -158,7 +158,7 @@ class Fleet:
         wall = self.directory / f"wall-{slot}" if style.stepped else None
         if wall:
             wall.write_bytes(bytes(8))
-            env |= {"PROVE_WALL": str(wall), "PROVE_ROOT": str(self.kleader)}
+            env |= {"WALL": str(wall)}
         process = self.processes.start(argv, name=identity, env=env, cwd=self.kleader)
         self._last.append(process)
         self.slots[slot] = Candidate(identity, style, process, access, wall)

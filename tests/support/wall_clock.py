@@ -1,7 +1,7 @@
-"""Runs kleader on a wall clock that is as many seconds off as $PROVE_WALL holds just now; a prefix to its command.
+"""Runs the kleader of the working directory on a wall clock of its own; a prefix to its command.
 
-$PROVE_WALL is a file with one C double, $PROVE_ROOT the directory that holds the package. The wall clock is Python's:
-what OpenSSL thinks of certificates goes by the machine's.
+$WALL is a file that holds, as a C double, how many seconds that clock is ahead just now. It is Python's clock: what
+OpenSSL thinks of certificates goes by the machine's.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 
 def main() -> None:
     """The command line that the arguments contain, or, started by that, one of the lean processes."""
-    with open(os.environ["PROVE_WALL"], "rb") as file:  # noqa: PTH123 - as few imports as the lean processes
+    with open(os.environ["WALL"], "rb") as file:  # noqa: PTH123 - as few imports as the lean processes
         page = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
     now, now_ns = time.time, time.time_ns
 
-    def off() -> float:
+    def ahead() -> float:
         seconds: float = struct.unpack("d", page)[0]
         return seconds
 
-    time.time = lambda: now() + off()
-    time.time_ns = lambda: now_ns() + int(off() * 1e9)
-    sys.path.insert(0, os.environ["PROVE_ROOT"])
+    time.time = lambda: now() + ahead()
+    time.time_ns = lambda: now_ns() + int(ahead() * 1e9)
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - likewise
 
     from kleader import boot  # noqa: PLC0415 - found by the line above
 
