@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kleader import platform
 from kleader.election.record import micro_time
+from kleader.election.state import Candidate, Phase, State
+from kleader.election.timing import Timing
+from kleader.elector import roll as rolls
+from kleader.elector.roll import Roll
+from kleader.locks.candidate import Description, LeaseCandidate
 from kleader.locks.permissions import needed, rules
+from kleader.log import Log
 from tests.cluster.fleet import History, kill_whole
 from tests.cluster.test_coordinated import BETA, Coordinated
+from tests.support import faults
 from tests.support.api import path
+from tests.support.httpproxy import HttpProxy
+from tests.support.objects import lease_candidate
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.cluster.contract import Client
     from tests.cluster.fleet import Fleet
     from tests.conftest import Trials
     from tests.support.controlplane import ControlPlane
@@ -176,3 +188,42 @@ def test_without_the_permission_one_line_says_so_and_the_handover_is_as_it_was(
     assert leader.err.count(WARNING) == 1
     assert leader.err.count("released the lock") == 2
     handover.witness.check(terms=3)
+
+
+def test_only_this_locks_candidates_are_asked_and_none_that_has_changed_since_it_was_listed(
+    client: Client, own_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are listed page by page, among those of others."""
+    api, log = own_plane.api, Log(verbosity=2)
+    said: list[str] = []
+    monkeypatch.setattr(log, "debug", said.append)
+    monkeypatch.setattr(rolls, "_PAGE", 2)
+    for lease, names in (("y", ("b", "c", "e", "g")), ("x", ("a", "d", "f", "me"))):
+        for name in names:
+            api.create(lease_candidate(namespace, name, lease))
+    user = own_plane.new_bare_user()
+    own_plane.grant(user, namespace, rules(needed("lease", "x", candidate="")))
+
+    def where(name: str) -> str:
+        return path(BETA, "LeaseCandidate", namespace, name)
+
+    with HttpProxy(own_plane) as proxy:
+        change = faults.call(lambda _: api.merge(where("d"), {"metadata": {"labels": {"changed": "1"}}}))
+        proxy.on(change, method="PATCH", path="/leasecandidates/d$")
+        road = client.road(own_plane, namespace, user, proxy.url)
+
+        async def call() -> None:
+            about = Description("me", "x", "1.36.0", "1.36.0")
+            roll = Roll(road.credentials, log, LeaseCandidate(road, "v1beta1", namespace, about, 30, 2, print), 30)
+            me = Candidate("me", Timing(15, 10, 2, 3, 0.5, 1.5), 5)
+            roll.follow(State(me, "term", phase=Phase.LEADING, t0=platform.clock()))
+            roll.call()
+            await asyncio.wait(roll.under_way)
+
+        client.run(call())
+        asked = [request.path.rpartition("/")[2] for request in proxy.requests if request.method == "PATCH"]
+        listed = sum("limit=2" in request.path for request in proxy.requests)
+    assert sorted(asked) == ["a", "d", "f"]
+    assert [name for name in "abcdefg" if "pingTime" in api.get(where(name))["spec"]] == ["a", "f"]
+    assert listed == 4
+    assert said == ["called the roll: asked 2 of 3 candidates for a sign of life"]

@@ -42,7 +42,7 @@ RULES: list[Object] = [
     {
         "apiGroups": ["", "coordination.k8s.io"],
         "resources": ["leases", "configmaps", "endpoints", "services", "pods", "leasecandidates", "events"],
-        "verbs": ["get", "watch", "create", "update", "patch", "delete"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
     }
 ]
 DISK = 4 << 20  # bytes of the file lock's file system
