@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
-import click
-
 from kleader import platform
 from kleader.cli import forms, reach, words
 from kleader.cli.say import FAILED, Repeated, fail, remark
 from kleader.election.duration import text
 from kleader.election.events import Kind
-from kleader.election.record import UNKNOWN
+from kleader.election.record import UNKNOWN, called
 from kleader.election.request import Request
 from kleader.locks import file
 from kleader.locks.base import LockError
 from kleader.locks.permissions import to_ask
 from kleader.watching import fleet
-from kleader.watching.board import Board, Change
+from kleader.watching.board import Board
 from kleader.watching.files import Files
 from kleader.watching.seen import Look, State
 
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from kleader.cli.reach import Asked
     from kleader.election.events import Observed
     from kleader.locks.object import ObjectLock
+    from kleader.watching.board import Change
     from kleader.watching.source import Source
 
 NOT_DONE = 1
@@ -124,7 +123,7 @@ class Errand:
         holder = who(term(look))
         if look.state is State.MALFORMED:
             fail(f"{look.seen.fault}: nobody can be asked; kleader resign --force mends it", NOT_DONE)
-        if holder == UNKNOWN:
+        if look.seen.record.holder == UNKNOWN:
             fail(f"the two objects of {self._name} have different holders: wait until one of them has both", NOT_DONE)
         if look.seen.given:
             fail(f"{holder} has just been named the next leader, and has not taken the lock yet", NOT_DONE)
@@ -152,7 +151,7 @@ def term(look: Look | None) -> Term:
 
 def who(asked: Term) -> str:
     """For people."""
-    return words.printable(asked.holder[:256])
+    return words.printable(called(asked.holder)[:256])
 
 
 async def resign(what: Asked, timeout: float, form: str) -> None:
@@ -163,7 +162,7 @@ async def resign(what: Asked, timeout: float, form: str) -> None:
             if not asked.incarnation:
                 leader = errand.leader(look)
                 if leader.state is State.FREE:
-                    tell(leader, [], form)
+                    forms.answer(leader, [], form)
                     return
                 asked = term(leader)
                 if await errand.leave(Request(*asked)):
@@ -171,7 +170,7 @@ async def resign(what: Asked, timeout: float, form: str) -> None:
             elif look is None or term(look) != asked:
                 if look and look.state is State.MALFORMED:
                     fail(look.seen.fault, NOT_DONE)
-                tell(look, changes, form)
+                forms.answer(look, changes, form)
                 return
             elif look.state is State.EXPIRED:
                 fail(_dead(look), NOT_DONE)
@@ -197,7 +196,7 @@ async def transfer(what: Asked, to: str, timeout: float, form: str) -> None:
                 for change in changes if not form else []:
                     remark(words.printable(change.sentence))
             elif look.seen.record.holder == to:
-                tell(look, changes, form)
+                forms.answer(look, changes, form)
                 return
             else:
                 fail(f"{reason}: {who(term(look))} leads instead", NOT_DONE)
@@ -230,20 +229,6 @@ def late(errand: Errand, error: TimeIsUpError, sentence: str) -> NoReturn:
     if str(error):
         fail(f"nobody can tell after {text(errand.timeout)}: {error}", FAILED)
     fail(f"{sentence} within {text(errand.timeout)}", NOT_DONE)
-
-
-def tell(look: Look | None, changes: list[Change], form: str) -> None:
-    """Print what has happened last, or what is."""
-    told = [change for change in changes if change.event]
-    if not told and look:
-        held = f"held by {look.seen.record.holder}" if look.state is State.HELD else look.state.value
-        told = [Change("present", held, look)]
-    if not told:
-        click.echo("there is no such lock any more")
-    elif form:
-        forms.show_change(told[-1], form, words.moment(told[-1].look.wall))
-    else:
-        click.echo(f"{forms.names(told[-1].look)[0]} {words.printable(told[-1].sentence)}")
 
 
 def _objects(what: Asked, sources: list[fleet.Follows], namespace: str) -> list[ObjectLock]:

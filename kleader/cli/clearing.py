@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from kleader import platform
-from kleader.cli.asking import NOT_DONE, Errand, TimeIsUpError, late, tell, term, who
+from kleader.cli import forms
+from kleader.cli.asking import NOT_DONE, Errand, TimeIsUpError, late, term, who
 from kleader.cli.say import fail, remark
 from kleader.election.duration import text
 from kleader.election.events import Kind
@@ -40,7 +41,7 @@ async def clear(what: Asked, timeout: float, form: str, *, now: bool, yes: bool)
             if look is None:
                 fail(f"there is no {what.kind} lock {what.name}", NOT_DONE)
             if look.state is State.FREE:
-                tell(look, changes, form)
+                forms.answer(look, changes, form)
                 return
             if not first:
                 if look.seen.lasting:
@@ -57,7 +58,7 @@ async def clear(what: Asked, timeout: float, form: str, *, now: bool, yes: bool)
                 for lock, seen in first.items():
                     await _empty(errand, lock, seen)
                 said = f"cleared: {_holder(look)} held it"
-                tell(_freed(look), [Change("cleared", said, _freed(look))], form)
+                forms.answer(_freed(look), [Change("cleared", said, _freed(look))], form)
                 return
     except TimeIsUpError as error:
         late(errand, error, f"{_holder(None)} was not seen unchanged for so long")

@@ -25,6 +25,7 @@ IN_KUBECONFIG = ("contexts", "clusters", "users")
 IN_CLUSTER = ("namespaces", "leases")
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _PAGE = 500
+_MOST_PAGES = 100  # nobody chooses among more
 
 EPILOG = """
 \b
@@ -89,6 +90,7 @@ def _leases(namespace: str) -> str:
 async def _names(api: Api, target: str, timeout: float) -> list[str]:
     """Of all objects of a collection, page by page."""
     names: list[str] = []
+    asked: set[str] = set()
     query: dict[str, Any] = {"limit": _PAGE}
     while True:
         found = await api.call("GET", f"{target}?{urllib.parse.urlencode(query)}", None, timeout, accept=_NAMES_ALONE)
@@ -97,6 +99,8 @@ async def _names(api: Api, target: str, timeout: float) -> list[str]:
             about = each.get("metadata") if isinstance(each, dict) else None
             if isinstance(about, dict) and isinstance(about.get("name"), str):
                 names.append(about["name"])
-        query["continue"] = metadata.get("continue") if isinstance(metadata, dict) else None
-        if not items or not query["continue"]:
+        token = metadata.get("continue") if isinstance(metadata, dict) else None
+        if not token or not isinstance(token, str) or token in asked or len(asked) == _MOST_PAGES:
             return names
+        asked.add(token)
+        query["continue"] = token

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kleader.cli import words
-from kleader.election.record import SECOND, micro_time
+from kleader.election.record import SECOND, UNKNOWN, called, micro_time
+from kleader.watching.board import Change
+from kleader.watching.seen import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kleader.watching.board import Change
     from kleader.watching.seen import Look, Ref
 
 _GAP = 3  # spaces between columns, kubectl's
@@ -39,11 +41,37 @@ def show_change(change: Change, form: str, moment: str) -> None:
     if form == "name":
         click.echo("\n".join(names(look)))
     elif form in {"json", "yaml"}:
-        told = {"kind": "LockChange", "time": moment, "event": change.event, "message": change.sentence}
-        whole = told | {"seconds": change.seconds, "lock": value(look)}
-        click.echo(json.dumps(whole) if form == "json" else f"---\n{_dump(whole, form)}", nl=form == "json")
+        told = {"time": moment, "event": change.event, "message": change.sentence, "seconds": change.seconds}
+        _document(told | {"lock": value(look)}, form)
     else:
         click.echo(line(change, form, moment))
+
+
+def answer(look: Look | None, changes: Sequence[Change], form: str) -> None:
+    """Print what has happened to a lock last, or what is; None: there is no such lock."""
+    told = [change for change in changes if change.event]
+    if told:
+        change = told[-1]
+    elif look:
+        held = f"held by {called(look.seen.record.holder)}" if look.state is State.HELD else look.state.value
+        change = Change("present", held, look)
+    else:
+        _absent(form)
+        return
+    if form:
+        show_change(change, form, words.moment(change.look.wall))
+    else:
+        click.echo(f"{names(change.look)[0]} {words.printable(change.sentence)}")
+
+
+def _absent(form: str) -> None:
+    """As a change has it; of nothing there is no name."""
+    said = "there is no such lock"
+    if form in {"json", "yaml"}:
+        moment = words.moment(time.time_ns() // 1000)
+        _document({"time": moment, "event": "absent", "message": said, "seconds": None, "lock": None}, form)
+    elif not form:
+        click.echo(said)
 
 
 def line(change: Change, form: str, moment: str) -> str:
@@ -119,7 +147,9 @@ def table(looks: Sequence[Look], *, wide: bool, everywhere: bool) -> None:
 
 def faults(looks: Sequence[Look]) -> list[str]:
     """What a table has no room for."""
-    return [words.printable(look.seen.fault) for look in looks if look.seen.fault]
+    torn = "names different holders in its two objects: it is held until one of them has both"
+    found = [f"{look.seen.namespace}/{look.seen.name} {torn}" for look in looks if look.seen.record.holder == UNKNOWN]
+    return found + [words.printable(look.seen.fault) for look in looks if look.seen.fault]
 
 
 def _who(look: Look) -> list[str]:
@@ -129,7 +159,7 @@ def _who(look: Look) -> list[str]:
         return [words.UNKNOWN] * 5
     held = bool(record.holder)
     return [
-        words.printable(record.holder) or words.NONE,
+        words.UNKNOWN if record.holder == UNKNOWN else words.printable(record.holder) or words.NONE,
         words.ago(record.acquired, wall) if held else words.NONE,
         words.ago(record.renewed, wall) if held and not look.seen.lasting else words.NONE,
         words.expires(look),
@@ -148,6 +178,11 @@ def _writers(look: Look) -> str:
 
 def _time(instant: int | None) -> str | None:
     return None if instant is None or not 0 <= instant < _FAR else micro_time(instant)
+
+
+def _document(change: dict[str, Any], form: str) -> None:
+    whole = {"kind": "LockChange", **change}
+    click.echo(json.dumps(whole) if form == "json" else f"---\n{_dump(whole, form)}", nl=form == "json")
 
 
 def _dump(whole: dict[str, Any], form: str) -> str:

@@ -13,7 +13,7 @@ COMMANDS = {
     "check": "Tell whether a run with these options could lead here, and what would mend it",
     "completion": "Print the script that completes kleader's command line in a shell",
     "is-leader": "Tell by the exit status whether the kleader of this machine or Pod leads",
-    "manifest": "Print what runs COMMAND in a cluster with a hot standby: for kubectl apply -f -",
+    "manifest": "Print what runs COMMAND in a cluster with a hot standby, for kubectl to apply",
     "resign": "Ask the leader of the lock NAME, a kleader, to stop its command and to release the lock",
     "run": "Run COMMAND only while this candidate is the leader",
     "status": "Show the lock NAME, or all locks of a namespace, whoever wrote them",

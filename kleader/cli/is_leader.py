@@ -19,7 +19,7 @@ Exit status:
   0       it leads: its command runs, and is not about to be killed
   1       it does not
   2       usage
-  125     that cannot be told: no kleader is here, or answers within a second, or several are
+  125     nobody can tell: no kleader answers in time, or several are here
 """
 
 

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kleader.cli import words
+from kleader.election.record import called
 from kleader.watching.seen import State
 
 if TYPE_CHECKING:
@@ -70,8 +71,9 @@ class View:
     @staticmethod
     def _holder(look: Look) -> str:
         if look.state is State.HELD:
-            return words.printable(look.seen.record.holder)
-        return f"{look.state.value}: {words.printable(look.seen.record.holder or look.seen.fault)}".removesuffix(": ")
+            return words.printable(called(look.seen.record.holder))
+        who = called(look.seen.record.holder) or look.seen.fault
+        return f"{look.state.value}: {words.printable(who)}".removesuffix(": ")
 
     def _bar(self, look: Look) -> str:
         full, empty = self._cells

@@ -28,7 +28,7 @@ _LONGEST_NAME = 63  # characters of a label's value, and of a Pod's host name
 EPILOG = """
 \b
 Examples:
-  kleader manifest --name beat --image registry.example/beat:1 -- celery -A proj beat | kubectl apply -f -
+  kleader manifest --image example/beat:1 -- ./beat | kubectl apply -f -
 """
 
 
@@ -54,7 +54,7 @@ Examples:
 )
 @options.of_run(without=NOT_IN_A_POD)
 def manifest(command: tuple[str, ...], image: str | None, replicas: int, flow_schema: bool, **given: Any) -> None:  # noqa: ANN401, FBT001 - click's
-    """Print what runs COMMAND in a cluster with a hot standby: for kubectl apply -f -.
+    """Print what runs COMMAND in a cluster with a hot standby, for kubectl to apply.
 
     ServiceAccount, Role with the least that the lock needs, RoleBinding, Deployment, PodDisruptionBudget. The options
     of run are those that it shall have there.

@@ -51,7 +51,7 @@ def transfer(argument: str | None, **given: Any) -> None:  # noqa: ANN401
     if not what.name and not what.path:
         msg = "which lock? give its NAME"
         raise click.UsageError(msg)
-    if not can_lead(to):
+    if not (can_lead(to) and to.isprintable()):
         msg = f"--to {to[:80]!r} is nobody's identity"
         raise click.UsageError(msg)
     asking.refuse_file(what)

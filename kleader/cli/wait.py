@@ -48,6 +48,7 @@ Examples:
     ),
     (options.kind(), options.name(help="As NAME."), options.NAMESPACE),
     options.LOOKING,
+    (options.ANSWER,),
 )
 def wait(argument: str | None, **given: Any) -> None:  # noqa: ANN401
     """Wait until the lock NAME has a leader, has none, or another one, and print what is then so.
@@ -64,4 +65,4 @@ def wait(argument: str | None, **given: Any) -> None:  # noqa: ANN401
     if not given["for"].strip():
         msg = "--for: give leader, free, change or an identity"
         raise click.UsageError(msg)
-    reach.run(waiting.until(what, given["for"], given["timeout"]))
+    reach.run(waiting.until(what, given["for"], given["timeout"], given["output"] or ""))

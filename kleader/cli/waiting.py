@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import click
-
 from kleader import platform
-from kleader.cli import forms, reach, words
+from kleader.cli import forms, reach
 from kleader.cli.say import FAILED, Repeated, fail
 from kleader.election.duration import text
 from kleader.election.events import Kind
@@ -28,12 +26,12 @@ _HOPELESS = {Kind.DENIED, Kind.REFUSED, Kind.HOPELESS}
 _CHANGES = {"acquired", "released", "deleted"}
 
 
-async def until(what: Asked, wanted: str, timeout: float | None) -> None:
+async def until(what: Asked, wanted: str, timeout: float | None, form: str) -> None:
     """Return when it is so, having printed what is; exit with 124 after ``timeout`` seconds, 125 if nobody can tell."""
     last: list[Told] = []
     try:
         async with within(timeout):
-            await _until(what, wanted, last)
+            await _until(what, wanted, last, form)
     except asyncio.TimeoutError:
         assert timeout is not None  # noqa: S101 - else there is no end
         trouble = last[-1].trouble if last else None
@@ -42,7 +40,7 @@ async def until(what: Asked, wanted: str, timeout: float | None) -> None:
         fail(f"{_goal(wanted)} within {text(timeout)}", NOT_YET)
 
 
-async def _until(what: Asked, wanted: str, last: list[Told]) -> None:
+async def _until(what: Asked, wanted: str, last: list[Told], form: str) -> None:
     sources, _ = await reach.sources(what)
     clock, board, repeated = reach.Clock(sources), Board(len(sources), what.kind, named=True), Repeated()
     seen = False
@@ -56,7 +54,7 @@ async def _until(what: Asked, wanted: str, last: list[Told]) -> None:
             continue
         looks = board.looks(platform.clock(), clock.now())
         if _is_so(wanted, told.changes, looks, first=not seen):
-            _print(looks, told.changes)
+            forms.answer(looks[0] if looks else None, told.changes, form)
             return
         seen = True
 
@@ -77,12 +75,3 @@ def _goal(wanted: str) -> str:
     return {"leader": "nobody was seen to lead", "free": "it was not free", "change": "nothing changed"}.get(
         wanted, f"{wanted} was not seen to lead"
     )
-
-
-def _print(looks: list[Look], changes: list[Change]) -> None:
-    told = [words.printable(change.sentence) for change in changes if change.event]
-    for look in looks:
-        held = f"held by {look.seen.record.holder}" if look.state is State.HELD else look.state.value
-        click.echo(f"{forms.names(look)[0]} {told[-1] if told else words.printable(held)}")
-    if not looks:
-        click.echo("there is no such lock" if not told else told[-1])

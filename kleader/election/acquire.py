@@ -9,7 +9,7 @@ from kleader.election import events as e
 from kleader.election import look, named, release, renew
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
-from kleader.election.record import SECOND, UNKNOWN, Record
+from kleader.election.record import SECOND, UNKNOWN, Record, called
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
@@ -254,7 +254,8 @@ def _why_not(turn: Turn) -> str:
     age = ""
     if seen.record.renewed is not None:
         age = f", last renewed {text(max(0, (turn.now.wall - seen.record.renewed) // SECOND))} ago by its own clock"
+    unchanged = text(round(turn.now.boot - s.seen_at, 1))
     return (
-        f"held by {seen.record.holder[:256]}{age}, watched unchanged for {text(round(turn.now.boot - s.seen_at, 1))};"
+        f"held by {called(seen.record.holder)[:256]}{age}, watched unchanged for {unchanged};"
         f" a wait of more than {text(seen.record.duration)} takes it from a dead holder"
     )

@@ -21,6 +21,7 @@ UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the hold
 LONGEST_HOLDER = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
 LONGEST_DURATION = 366 * 24 * 3600  # seconds
 MOST_TRANSITIONS = 2**31 - 1  # a Lease keeps them in an int32
+SOMEBODY = "somebody unknown"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _FAR = 3600 * SECOND
@@ -44,6 +45,11 @@ class Record:
     def next_transition(self) -> int:
         """How many there are when somebody else holds the lock."""
         return min(self.transitions + 1, MOST_TRANSITIONS)
+
+
+def called(holder: str) -> str:
+    """Who that is, to people, who do not know UNKNOWN's name."""
+    return SOMEBODY if holder == UNKNOWN else holder
 
 
 def to_lease_spec(record: Record) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         label = None
         if plan.pod_label:
             pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
-            label = Label(credentials, log, pod, plan.pod_label, runs=assign.leading)
+            label = Label(credentials, log, pod, plan.pod_label)
         roll = Roll(credentials, log, candidate, plan.request_timeout) if candidate else None
         return lock, Recorder(credentials, log, plan.identity, plan.name, label, roll)
 

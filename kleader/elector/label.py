@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TIMEOUT = 5.0  # seconds for one try
 _MOMENT = 0.06  # seconds: machine and server have a handover to do first
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
+_DOUBT = 60.0  # seconds that an API server gives a request; afterwards one that was not answered is not taken either
 
 
 class Pod(NamedTuple):
@@ -39,13 +40,13 @@ class Pod(NamedTuple):
 class Label:
     """Written on a connection of its own, again and again until it is there; no request of the lock waits for it.
 
-    ``told``: its key, the leader's value, and that of all others, "" for no label; ``runs``: the command does already.
+    ``told``: its key, the leader's value, and that of all others, "" for no label.
     """
 
-    def __init__(self, credentials: Credentials, log: Log, pod: Pod, told: Sequence[str], *, runs: bool) -> None:
+    def __init__(self, credentials: Credentials, log: Log, pod: Pod, told: Sequence[str]) -> None:
         self._credentials, self._log, self._pod = credentials, log, pod
         self._key, *self._values = told
-        self._runs = runs
+        self._runs = False
         self._wanted = ""
         self._written: str | None = None  # what an earlier process has left is not known
         self._changed = asyncio.Event()
@@ -83,13 +84,23 @@ class Label:
             self._changed.clear()
             value = self._wanted
             if value == self._values[0]:
-                await asyncio.sleep(_MOMENT)
+                await self._sleep(_MOMENT)
+                if value != self._wanted:  # the term is over: nobody is to be sent here
+                    continue
             if await self._write(value):
                 self._written, pause = value, _FIRST_PAUSE
             else:
                 self._written = None  # nobody knows what it has done
+                if value == self._values[0]:
+                    asyncio.get_running_loop().call_later(_DOUBT, self._write_again)
                 await self._sleep(pause)
                 pause = min(_LONGEST_PAUSE, 2 * pause)
+
+    def _write_again(self) -> None:
+        """The leader's value, written without an answer, may have come after what was written since."""
+        if self._written == self._values[1]:
+            self._written = None
+        self._want(self._wanted)
 
     async def _sleep(self, seconds: float) -> None:
         """Or until something else is wanted."""

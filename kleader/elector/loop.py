@@ -71,6 +71,7 @@ class Loop:
         self._alarm: asyncio.TimerHandle | None = None
         self._early: list[e.Event] = []  # what the supervisor said before the lock was found
         self._fresh = False  # no elector before this one has written anything
+        self._runs = False  # the command does, and is not asked to stop
         self._over = asyncio.Event()
 
     async def run(self) -> None:
@@ -101,6 +102,8 @@ class Loop:
                     return
                 self._log.repeated(reason)  # a term goes on as long as there is time
                 await asyncio.sleep(_PING)
+        if self._recorder:
+            self._recorder.command(runs=self._runs)
         self._log.about(namespace=self._lock.namespace)
         timing = Timing(
             plan.lease_duration, plan.renew_deadline, plan.retry_period, plan.grace, plan.kill, plan.skew,
@@ -311,12 +314,14 @@ class Loop:
             self._feed(e.Again(message.incarnation, message.release, message.to, message.aside))
 
     def _tell_label(self, *, runs: bool) -> None:
+        self._runs = runs
         if self._recorder and self._state and self._state.phase is Phase.LEADING:
             self._recorder.command(runs=runs)
 
     def _assigned(self, assign: m.Assign) -> None:
         self._term = assign.term
         self._fresh = not (assign.leading or assign.replaces)
+        self._runs = bool(assign.started)
         self._guard(assign.incarnation)
         for pid, start in assign.started:
             if self._orphans:

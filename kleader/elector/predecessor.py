@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.election.duration import text
+from kleader.election.record import UNKNOWN
 
 if TYPE_CHECKING:
     from kleader.election.state import State
@@ -24,7 +25,7 @@ class Predecessor:
         seen = state.seen
         holder = seen.record.holder if seen else ""
         given = seen is not None and seen.given
-        if not state.known or (holder == state.me.identity and not given):
+        if not state.known or holder == UNKNOWN or (holder == state.me.identity and not given):
             return
         if holder and not given:
             self._who, self._until, self._gave_up = holder, state.seen_at, False

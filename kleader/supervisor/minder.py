@@ -134,6 +134,8 @@ class Minder:
             return now < give_up
         self._command.tree.spared.add(elector.pid)
         if leading:
+            if state is not State.LEADING:
+                elector.tell(m.Stopping(term.number))
             goes_on = "; the command goes on" if self._command.runs else ""
             self._log.warning(f"the elector died: replaced by pid {elector.pid}{goes_on}")
         return True

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election.duration import text
-from kleader.election.record import SECOND, UNKNOWN, Record
+from kleader.election.record import SECOND, UNKNOWN, Record, called
 from kleader.watching import seen as s
 from kleader.watching.pairs import PAIRS, arrange
 from kleader.watching.seen import Look, Seen, State
@@ -162,24 +162,22 @@ class Board:
     def _new(self, seen: Seen, boot: float, wall: int, *, first: bool) -> Change:
         state = s.watched(seen, 0, wall).state
         track = self._tracks[seen.key] = _Track(seen, boot, state, None if first else boot)
-        look = self._look(track, boot, wall)
+        look, holder = self._look(track, boot, wall), called(seen.record.holder)
         if not first and state is State.HELD:
-            return Change("acquired", f"{seen.record.holder} leads, by a new lock", look, alive=True)
+            return Change("acquired", f"{holder} leads, by a new lock", look, alive=True)
         said = {State.FREE: "free", State.MALFORMED: f"malformed, which counts as held: {seen.fault}"}
-        return Change(
-            "present", said.get(state) or f"held by {seen.record.holder}{_for(_led(track, boot, wall))}", look
-        )
+        return Change("present", said.get(state) or f"held by {holder}{_for(_led(track, boot, wall))}", look)
 
     def _expired(self, track: _Track, boot: float, wall: int) -> Change:
-        record = track.seen.record
-        track.state, track.by = State.EXPIRED, record.holder
+        record, holder = track.seen.record, called(track.seen.record.holder)
+        track.state, track.by = State.EXPIRED, holder
         track.ended = track.unchanged_since + record.duration
         failed = "taken it within" if track.seen.given else "renewed it for"
-        said = f"{record.holder} has not {failed} {text(record.duration)}: anybody may take it"
+        said = f"{holder} has not {failed} {text(record.duration)}: anybody may take it"
         return Change("expired", said, self._look(track, boot, wall), float(record.duration))
 
     def _deleted(self, track: _Track, boot: float, wall: int) -> Change:
-        holder = track.seen.record.holder
+        holder = called(track.seen.record.holder)
         gone = Seen(*track.seen.key)
         said = f"deleted, while {holder} held it" if track.state is State.HELD else "deleted"
         return Change("deleted", said, s.watched(gone, 0, wall), _led(track, boot, wall) if holder else None)
@@ -192,7 +190,7 @@ class Board:
             return
         track.unchanged_since = boot
         state = track.state = s.watched(seen, 0, wall).state
-        holder, former = seen.record.holder, before.record.holder
+        holder, former = called(seen.record.holder), called(before.record.holder)
         anew = seen.term != before.term or before.given or was in {State.FREE, State.MALFORMED}
         if state is State.HELD and anew:
             track.led_since = boot
@@ -223,7 +221,7 @@ class Board:
     def _acquired(  # noqa: PLR0913, PLR0917 - what was before
         self, track: _Track, before: Seen, was: State, left: float, look: Look, boot: float
     ) -> Change:
-        holder, former = track.seen.record.holder, before.record.holder
+        holder, former = called(track.seen.record.holder), called(before.record.holder)
         took = boot - track.ended if track.ended is not None and (was is not State.HELD or before.given) else None
         track.ended = None
         if took is not None and was is State.EXPIRED:

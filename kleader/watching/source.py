@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PAGE = 250  # objects; each may have 256 KiB of annotations
 _LONGEST_PAGE = 128 << 20  # bytes
+_MOST_PAGES = 4000  # of which the last object would be the millionth
 POLL = 2.0  # seconds between two looks where watching is denied; client-go's retry period
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0  # seconds
 NODES = "kube-node-lease"
@@ -160,6 +161,7 @@ class Source:
 
     async def _pages(self, size: int) -> tuple[list[dict[str, Any]], str]:
         found: list[dict[str, Any]] = []
+        asked: set[str] = set()
         query = {**self._selectors(), **({"limit": str(size)} if size else {})}
         while True:
             target = f"{self._collection}{f'?{urllib.parse.urlencode(query)}' if query else ''}"
@@ -168,9 +170,13 @@ class Source:
             if not isinstance(items or [], list) or not isinstance(metadata, dict):
                 raise self.api.unreadable(f"something that is no list of {self.shelf.plural}")
             found += items or []
-            if not metadata.get("continue"):
+            token = str(metadata.get("continue") or "")
+            if not token:
                 return found, str(metadata.get("resourceVersion") or "")
-            query["continue"] = str(metadata["continue"])
+            if token in asked or len(asked) == _MOST_PAGES:
+                raise self.api.unreadable(f"a list of {self.shelf.plural} that has no end")
+            asked.add(token)
+            query["continue"] = token
 
     async def _watch(self, version: str) -> AsyncGenerator[News, None]:
         query = {"watch": "1", "allowWatchBookmarks": "true", **self._selectors()}

@@ -65,6 +65,8 @@ def test_what_is_not_there_is_told_in_one_line(tmp_path: Path, command: str) -> 
         (["transfer", "x", "--to= "], "is nobody's identity"),
         (["transfer", "x", "--to=leaderelection.k8s.io/unknown"], "is nobody's identity"),
         (["transfer", "x", "--to", "b" * 5000], "is nobody's identity"),
+        (["transfer", "x", "--to=a\nb"], "'a\\nb' is nobody's identity"),
+        (["transfer", "x", "--to=\x1b[2J"], "is nobody's identity"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_2(args: list[str], said: str) -> None:

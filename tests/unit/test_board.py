@@ -211,7 +211,9 @@ def test_a_pair_that_goes_on_differing_is_held_by_nobody_knows_whom() -> None:
     story.tell(News({lock().key: lock()}, whole=True), 1)
     assert story.shows(lock("b", 1, kind="configmap")) == []
     (said,) = story.passes(1)
-    assert said.startswith(f"{UNKNOWN} leads instead of a")
+    assert said.startswith("somebody unknown leads instead of a")
+    (look,) = story.board.looks(story.at, WALL)
+    assert look.seen.record.holder == UNKNOWN
 
 
 def test_a_lock_that_becomes_one_of_two_objects_goes_on() -> None:

@@ -18,7 +18,7 @@ from tests.support.api import lease
 from tests.support.objects import config_map, record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
     from kleader.locks.api import Api
 
@@ -89,6 +89,15 @@ def test_a_list_is_read_page_by_page() -> None:
         "/apis/coordination.k8s.io/v1/leases?limit=250",
         "/apis/coordination.k8s.io/v1/leases?limit=250&continue=next",
     ]
+
+
+@pytest.mark.parametrize("tokens", [["next"] * 2, map(str, range(100))], ids=["the same", "others"])
+def test_a_list_without_an_end_is_not_followed_for_ever(tokens: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_MOST_PAGES", 9)
+    api = Scripted(*(page("a", more=token) for token in tokens))
+    with pytest.raises(LockError, match="a list of leases that has no end"):
+        asyncio.run(of(api).look())
+    assert len(api.asked) <= 10
 
 
 def test_leases_that_elect_nobody_are_left_out_by_the_server() -> None:

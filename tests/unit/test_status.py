@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from kleader.cli.main import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
 from kleader.cli.wait import wait
-from kleader.election.record import SECOND, Record, parse_time
+from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
 from kleader.watching.board import Change
 from kleader.watching.seen import Ref, Seen, at_a_look, watched
 
@@ -94,12 +95,15 @@ def test_an_option_that_run_has_too_is_declared_once(command: click.Command) -> 
         assert type(param.type) is type(of_run[param.name].type)
 
 
-@pytest.mark.parametrize("name", ["status", "wait"])
+@pytest.mark.parametrize("name", ["", *cli.commands])
 def test_help_fits_eighty_columns_and_names_every_variable(ask: CliRunner, name: str) -> None:
-    text = invoke(ask, name, "-h").output
+    text = ask.invoke(cli, [name, "-h"] if name else ["-h"], prog_name="kleader", terminal_width=80).output
     assert max(map(len, text.splitlines())) <= 80
-    for param in cli.commands[name].params:
-        assert param.param_type_name == "argument" or f"KLEADER_{name.upper()}_{str(param.name).upper()}" in text
+    command = cli.commands[name] if name else cli
+    for param in command.params:
+        variable = rf"KLEADER_(RUN|{name.replace('-', '_').upper()})_{str(param.name).upper()}\b"
+        is_told = param.param_type_name == "argument" or not getattr(param, "allow_from_autoenv", True)
+        assert is_told or re.search(variable, text), variable
 
 
 def test_without_a_cluster_there_is_one_line_with_the_mend(ask: CliRunner) -> None:
@@ -133,6 +137,31 @@ def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
         "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS\n"
         "x      lease   held    a        3m20s   2s        in 13s    3\n"
     )
+
+
+def test_of_a_pair_that_differs_nobody_is_shown_to_hold_it_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """client-go's word for that says nothing to people; programs get it as it is."""
+    torn = look(UNKNOWN)
+    forms.show([torn], "", everywhere=False)
+    assert "   <unknown>   " in capsys.readouterr().out
+    assert forms.faults([torn]) == [
+        "ns/x names different holders in its two objects: it is held until one of them has both"
+    ]
+    forms.answer(torn, [], "")
+    assert capsys.readouterr().out == "lease.coordination.k8s.io/x held by somebody unknown\n"
+    forms.show([torn], "json", everywhere=False)
+    assert json.loads(capsys.readouterr().out)["items"][0]["holder"] == UNKNOWN
+
+
+@pytest.mark.parametrize("form", ["", "json", "yaml", "name"])
+def test_that_there_is_no_lock_is_told_in_every_form(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    forms.answer(None, [], form)
+    said = capsys.readouterr().out
+    if form in {"json", "yaml"}:
+        found = yaml.safe_load(said)
+        assert (found["kind"], found["event"], found["lock"]) == ("LockChange", "absent", None)
+    else:
+        assert said == ("" if form else "there is no such lock\n")
 
 
 def test_the_keys_are_always_the_same_and_what_is_not_known_is_null(capsys: pytest.CaptureFixture[str]) -> None:
