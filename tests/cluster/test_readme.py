@@ -1,15 +1,19 @@
-"""The manifests of the README are what a cluster takes, and their permissions are enough."""
+"""The manifests of the README are what a cluster takes, their permissions are enough, and its command lines work."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from tests.support.api import lease, lease_path
+from tests.support.controlplane import KUBECTL, binaries
 
 if TYPE_CHECKING:
     from tests.support.api import Object
@@ -21,6 +25,55 @@ README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 MANIFESTS: dict[str, Object] = {
     found["kind"]: found for found in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
 }
+BLOCKS = re.findall(r"```\n(.*?)```", README, re.DOTALL)
+CRON = r"(?:[0-9*]+ ){4}[0-9*] +"
+LINES = [
+    line for block in BLOCKS for line in re.findall(rf"^(?:\$ |{CRON})?(kleader [a-z-]+ .+)$", block, re.MULTILINE)
+]
+SAYS = dict(re.findall(r"^\$ (kleader .+)\n([^$`].*)$", README, re.MULTILINE))
+PROGRAM = """#!{python}
+import sys
+sys.path.insert(0, {here!r})
+from kleader.cli.main import main
+main()
+"""
+RUN_OF_ITS_OWN = 'mount -t tmpfs none /run && exec "$@"'
+
+
+@pytest.fixture
+def kubectl() -> Path:
+    """Where it is."""
+    return binaries(KUBECTL) / KUBECTL
+
+
+@pytest.fixture
+def surroundings(plane: Plane, kubectl: Path, tmp_path: Path) -> dict[str, str]:
+    """A directory with all that the README's lines run, and an environment to run them there."""
+    stub = "#!/bin/sh\necho ran"
+    programs = dict.fromkeys(("programs/celery", "nightly-report", "nightly", "feed"), stub)
+    programs["programs/kleader"] = PROGRAM.format(python=sys.executable, here=os.getcwd())  # noqa: PTH109
+    (tmp_path / "programs").mkdir()
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "programs/kubectl").symlink_to(kubectl)
+    plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobs"}})
+    given = {"KUBECONFIG": str(plane.kubeconfig()), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    return {**os.environ, **given, "PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_line_does_what_it_is_there_for(line: str, surroundings: dict[str, str], tmp_path: Path) -> None:
+    """Each is given to a shell as it is, and the command runs, or the manifest is applied."""
+    private = ["unshare", "--mount", "sh", "-c", RUN_OF_ITS_OWN, "sh"] if os.geteuid() == 0 else []
+    argv = [*private, "sh", "-c", line]
+    done = subprocess.run(argv, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if "kubectl apply" in line:
+        assert "deployment.apps/worker created" in done.stdout
+    else:
+        wanted = re.sub("[0-9]+", "[0-9]+", re.escape(SAYS.get(line, "ran")))
+        assert re.fullmatch(f"{wanted}\n", done.stdout), done.stdout
 
 
 def test_the_role_is_enough_to_wait_lead_and_release(
