@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import tempfile
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from kleader.link import local
+from tests.cluster.contract import Place
+from tests.cluster.crew import LOCK, Crew
 from tests.cluster.fleet import Fleet, elector
 from tests.process.conftest import KLEADER
 from tests.process.test_reporter import HTTP, get, leader, says
@@ -21,10 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.support.checker import Witness
     from tests.support.controlplane import ControlPlane
-    from tests.support.processes import Process
+    from tests.support.plane import Plane
+    from tests.support.processes import Process, Processes
 
-D = 6
+D, PERIOD = 6, 1.0
 ROOMY = (f"--lease-duration={D}s", "--renew-deadline=4s", "--retry-period=1s")
 
 
@@ -104,3 +110,67 @@ def test_the_state_file_is_written_at_each_renewal(fleet: Fleet, tmp_path: Path)
         return len(seen)
 
     wait_until(lambda: renewals() > 3, "renewals")
+
+
+@pytest.mark.parametrize("lock", ["configmapsleases", "endpointsleases"])
+def test_a_lock_of_two_objects_is_told_of_like_any_other(  # noqa: PLR0917
+    plane: Plane, namespace: str, processes: Processes, witness: Witness, tmp_path: Path, lock: str
+) -> None:
+    """Its renewals are counted once, though each is two requests."""
+    place, fleet, state = Place(plane, namespace, lock), Fleet(plane, namespace, processes, witness), tmp_path / "state"
+    first = fleet.start(
+        "a", *place.options, HTTP, f"--state-file={state}", kubeconfig=place.kubeconfig(), timings=ROOMY
+    )
+    term = witness.wait_start()
+    second = fleet.waiting("b", *place.options, HTTP, behind="a", kubeconfig=place.kubeconfig(), timings=ROOMY)
+    wait_until(lambda: leader(first)["leading"], "the start is told")
+    wait_until(lambda: says(second, "a"), "its leader is told")
+    told = json.loads(state.read_text())
+    assert (told["lock"], told["leader"], told["leading"], told["token"]) == (lock, "a", True, term.token)
+    assert told["renewed"]["boot"] < told["stopAt"]["boot"] < told["killAt"]["boot"]
+    began, before = time.monotonic(), metrics(first)[RENEWED]
+    wait_until(lambda: metrics(first)[RENEWED] >= before + 3, "three renewals")
+    assert time.monotonic() - began > 2 * PERIOD * 0.9
+    wait_until(lambda: json.loads(state.read_text())["killAt"]["boot"] > told["killAt"]["boot"], "a later deadline")
+    assert metrics(first)["leader_election_master_status"] == 1
+    assert metrics(second)["leader_election_master_status"] == metrics(second)[RENEWED] == 0
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    witness.wait_start(2)
+    wait_until(lambda: leader(second)["leading"], "the start is told")
+    assert metrics(second)["leader_election_master_status"] == 1
+    assert metrics(second)["kleader_transitions_total"] == 2
+    assert not state.exists()
+    witness.check(terms=2)
+
+
+def test_a_lock_that_does_not_expire_has_no_renewals_and_no_deadline(  # noqa: PLR0917
+    plane: Plane,
+    namespace: str,
+    processes: Processes,
+    witness: Witness,
+    for_life: Callable[..., list[str]],
+    tmp_path: Path,
+) -> None:
+    """What there is not is absent, or null; who leads is told all the same."""
+    crew, state = Crew(plane, namespace, processes, witness, for_life), tmp_path / "state"
+    first = crew.kleader("a", HTTP, f"--state-file={state}", "--release")
+    term = witness.wait_start()
+    second = crew.waiting("b", HTTP, behind="a")
+    wait_until(lambda: leader(first)["leading"], "the start is told")
+    wait_until(lambda: says(second, "a"), "its leader is told")
+    assert leader(first)["secondsLeft"] is None
+    told = json.loads(state.read_text())
+    assert (told["lock"], told["leader"], told["leading"], told["token"]) == (LOCK, "a", True, term.token)
+    assert told["stopAt"] is told["killAt"] is None
+    for each, leads in ((first, 1), (second, 0)):
+        found = metrics(each)
+        assert found["leader_election_master_status"] == leads
+        assert found["kleader_transitions_total"] == 1
+        assert not {RENEWED, "leader_election_slowpath_total", "kleader_time_since_renewal_seconds"} & set(found)
+        assert get(each, "/healthz").status == get(each, "/readyz").status == 200
+    assert crew.ends("a") == 0
+    witness.wait_start(2)
+    wait_until(lambda: metrics(second)["leader_election_master_status"] == 1, "the term")
+    assert not state.exists()
+    witness.check(terms=2)
