@@ -56,13 +56,13 @@ class Log:
         """Say what went wrong, and the mend."""
         self._line(ERROR, message, fields)
 
-    def repeated(self, message: str, every: float = 10.0) -> None:
-        """Warn, but at most every so many seconds of the same."""
+    def repeated(self, message: str, every: float = 10.0, *, usual: bool = False) -> None:
+        """Warn, or inform where it is ``usual``, but at most every so many seconds of the same."""
         now = time.monotonic()
         if now - self._said.get(message, -every) >= every:
             self._said = {text: at for text, at in self._said.items() if now - at < every}
             self._said[message] = now
-            self.warning(message)
+            (self.info if usual else self.warning)(message)
 
     def _line(self, level: str, message: str, fields: dict[str, object]) -> None:
         if _LEVELS[level] > self._most:

@@ -237,9 +237,10 @@ class Observe:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something a person wants to know; told at most every so often while it stays the same."""
+    """Something a person wants to know; told at most every so often while it stays the same. ``usual``: no warning."""
 
     message: str
+    usual: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def _turn_at(turn: Turn, seen: Observed | None) -> float:
         turn.do(e.Report(f"the lock counts as held: {seen.fault}"))
         return inf
     if seen.ours:
-        turn.do(e.Report("an earlier process had the lock here, and is dead: taking it over"))
+        turn.do(e.Report("an earlier process had the lock here, and is dead: taking it over", usual=True))
     if seen.ours or seen.dead or not seen.record.holder:
         return soon
     if s.me.live:

@@ -52,7 +52,8 @@ def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
         ready = now
     s.ready_at = max(s.ready_at, ready)
     if s.ready_at > now:
-        turn.do(e.Report(f"named to lead; who led before may still run: waiting {text(round(s.ready_at - now, 1))}"))
+        wait = text(round(s.ready_at - now, 1))
+        turn.do(e.Report(f"named to lead; who led before may still run: waiting {wait}", usual=True))
 
 
 def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:

@@ -90,7 +90,9 @@ class Turn:
         inherited = s.inherits and not s.known
         wait = s.gone_wait if not s.me.lasting and (inherited or not record.transitions) else 0.0
         if wait:
-            self.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}"))
+            self.do(
+                e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}", usual=True)
+            )
             s.ready_at = max(s.ready_at, self.now.boot + wait)
 
     def observe_leader(self, holder: str) -> None:
@@ -109,7 +111,7 @@ class Turn:
         """Become a candidate once more; where another is to lead, after a lease duration without a request."""
         pause = self.s.me.timing.lease_duration if aside else 0.0
         if pause:
-            self.do(e.Report(f"standing aside for {text(pause)}, for another to lead"))
+            self.do(e.Report(f"standing aside for {text(pause)}, for another to lead", usual=True))
         self.s = anew(self.s, incarnation, self.now.boot + pause)
 
     def over(self, *, released: bool, why: str = "") -> None:
@@ -118,7 +120,7 @@ class Turn:
         self.unwatch()
         if s.again:
             told = f"released the lock{why and ': '}{why}" if released else f"did not release the lock: {why}"
-            self.do(e.Report(told))
+            self.do(e.Report(told, usual=released))
             self.begin_anew(s.again, aside=s.aside)
             return
         if s.phase is not Phase.OVER:

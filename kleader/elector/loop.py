@@ -181,7 +181,7 @@ class Loop:
         elif isinstance(action, e.Observe):
             self._say(m.Observe(self._term, action.leader, self._namespace))
         elif isinstance(action, e.Report):
-            self._log.repeated(action.message)
+            self._log.repeated(action.message, usual=action.usual)
         elif isinstance(action, e.GiveUp):
             self._tasks.spawn(self._end(m.Failed(self._term, action.reason, action.status)))
         elif isinstance(action, e.Done):

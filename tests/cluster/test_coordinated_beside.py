@@ -1,0 +1,84 @@
+"""Standbys and hooks of coordinated candidates, beside whoever the control plane names."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.test_coordinated import Coordinated
+from tests.support.checker import Witness
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.fleet import Fleet
+    from tests.conftest import Trials
+    from tests.support.controlplane import ControlPlane
+
+DEAF = ("--ignore-term", "--descendant")
+
+
+@pytest.fixture
+def coordinated(fleet: Fleet, own_plane: ControlPlane) -> Coordinated:
+    return Coordinated(fleet, own_plane)
+
+
+def standby(witness: Witness) -> tuple[str, ...]:
+    return f"--standby={shlex.join(witness.command(*DEAF))}", "--loss-grace=200ms"
+
+
+def test_a_standby_of_who_is_named_is_dead_before_its_command_starts(
+    coordinated: Coordinated, tmp_path: Path, trials: Trials
+) -> None:
+    """Tree and all, though it is deaf; whoever had to give way has one again, and leads anew over its end."""
+    both = {identity: Witness(tmp_path / identity) for identity in ("worse", "better")}
+
+    def start(identity: str, version: str) -> None:
+        options = (*standby(both[identity]), "--on-loss=wait")
+        coordinated.start(identity, version, *options, command=both[identity].command("--term-delay=0.1"))
+
+    start("worse", "1.36.0")
+    assert both["worse"].wait_start().token != "-", "a free lock is taken without one"
+    start("better", "1.35.0")
+    assert both["better"].wait_start().token == "-"
+    both["better"].wait_descendant()
+    assert both["better"].wait_start(2).token != "-"
+    assert both["worse"].wait_start(2).token == "-"
+    both["worse"].wait_descendant(2)
+    better = coordinated.processes["better"]
+    better.signal(signal.SIGTERM)
+    assert better.wait() == 0
+    assert both["worse"].wait_start(3).token != "-"
+    both["better"].check(terms=2, restarts=True)
+    both["worse"].check(terms=3, restarts=True)
+    trials.count(2, "standbys of coordinated candidates that gave way")
+
+
+def test_every_coordinated_candidate_is_told_of_each_leader_once(coordinated: Coordinated, tmp_path: Path) -> None:
+    """Oneself included, and nobody is no leader; the name comes from the lock, not from who is preferred."""
+
+    def seen(identity: str) -> list[str]:
+        said = tmp_path / identity
+        return said.read_text().splitlines() if said.exists() else []
+
+    def start(identity: str, version: str) -> None:
+        hook = shlex.join(["sh", "-c", f'echo "$KLEADER_LEADER" >>{tmp_path / identity}'])
+        coordinated.start(identity, version, f"--on-new-leader={hook}", "--on-loss=wait", does=("--term-delay=0.1",))
+
+    start("worse", "1.36.0")
+    coordinated.leads(1, "worse")
+    start("better", "1.35.0")
+    coordinated.leads(2, "better")
+    wait_until(lambda: seen("better") == ["worse", "better"], "all that the better one sees")
+    wait_until(lambda: seen("worse") == ["worse", "better"], "all that the worse one sees")
+    better = coordinated.processes["better"]
+    better.signal(signal.SIGTERM)
+    assert better.wait() == 0
+    coordinated.leads(3, "worse")
+    wait_until(lambda: seen("worse") == ["worse", "better", "worse"], "its own term again")
+    assert seen("better") == ["worse", "better"]
+    coordinated.witness.check(terms=3)
