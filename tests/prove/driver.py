@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from tests.prove.candidate import Missed
-from tests.prove.fault import Trial
+from tests.prove.fault import Broken, Trial
 from tests.prove.fleet import Fleet, Setting, story
 from tests.support.witness import clock
 
@@ -138,10 +138,17 @@ class Group:
             self._chaos.table.missed(fault.name, str(missed))
             self._whole(fleet, fault.name)
             return
+        except Broken as broken:
+            self._chaos.table.broken(fault.name, str(broken))
+            self._chaos.tell(f"BROKEN: seed {self._chaos.seed}, {fleet.name}, {fault.name}: {broken}\n{story(fleet)}")
+            self._whole(fleet, fault.name)
+            return
         except Exception as error:  # noqa: BLE001 - the table tells which class cannot be injected
             self._chaos.table.failed(fault.name, f"{type(error).__name__}: {error}")
             self._whole(fleet, fault.name)
             return
+        if trial.outcome:
+            self._chaos.table.came(trial.outcome)
         bound = fault.bound(fleet, trial.hold) + ALLOWANCE
         self._judge(fleet, fault.name, since, bound, over=trial.term if fault.ends else None)
 

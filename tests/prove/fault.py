@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tests.support.controlplane import ControlPlane
 
 
+class Broken(Exception):  # noqa: N818 - an outcome
+    """What is promised did not hold."""
+
+
 @dataclass
 class Trial:
     """One fault that befalls one fleet."""
@@ -24,6 +28,7 @@ class Trial:
     term: Term
     rng: random.Random
     hold: float = 0  # seconds for which the fault lasts
+    outcome: str = ""  # to be counted, beyond the trial itself
     undo: ExitStack = field(default_factory=ExitStack)
 
     def lasts(self, least: float, most: float) -> None:

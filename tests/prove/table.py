@@ -35,6 +35,8 @@ class Table:
         self._seen: dict[str, set[tuple[str, ...]]] = {}
         self._missed: Counter[str] = Counter()
         self._stuck: Counter[str] = Counter()
+        self._came: Counter[str] = Counter()
+        self._broken: list[str] = []
 
     def trial(self, name: str, gaps: list[float], longest: float, bound: float, *, late: bool, counts: bool) -> None:
         """One fleet that a fault befell; `gaps`: after kleader's terms; `counts`: it was not yet counted."""
@@ -61,6 +63,16 @@ class Table:
         with self._lock:
             self._stuck[name] += 1
 
+    def came(self, outcome: str) -> None:
+        """What came of a request."""
+        with self._lock:
+            self._came[outcome] += 1
+
+    def broken(self, name: str, why: str) -> None:
+        """Another promise than that of one leader at a time."""
+        with self._lock:
+            self._broken.append(f"{name}: {why}")
+
     def news(self, fleet: str, name: str, wrong: Mapping[tuple[str, ...], str]) -> list[str]:
         """Which of these, by their terms, were not known of this fleet; they are counted for this class."""
         with self._lock:
@@ -84,6 +96,7 @@ class Table:
     def problems(self, least: int) -> list[str]:
         """Why the run is no proof; nothing: it is one. `least`: of how many trials a class consists."""
         found = [f"{self.overlaps} overlaps"] if self.overlaps else []
+        found += self._broken
         found += [] if self.trials else ["nothing was tried"]
         for name, row in self._rows.items():
             if row.trials < least:
@@ -117,6 +130,9 @@ class Table:
         watched, late = (sum(getattr(row, key) for row in self._rows.values()) for key in ("watched", "late"))
         lines.append(f"{'all':52} {total:6} {watched:6} {self.overlaps:8} {bound} {'':12} {'':25} {late:4}")
         lines += [f"not tried on this machine: {name}: {why}" for name, why in self._missing.items()]
+        if self._came:
+            outcomes = ", ".join(f"{count} {what}" for what, count in sorted(self._came.items()))
+            lines.append(f"came of what was asked: {outcomes}")
         lines += [f"nobody led, all were started anew: {count}x {name}" for name, count in self._stuck.items()]
         lines += [f"not counted: {count}x {what}" for what, count in self._missed.most_common(8)]
         lines += [f"not brought about: {name}: {each}" for name, row in self._rows.items() for each in row.failures[:3]]

@@ -37,6 +37,34 @@ def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(tabl
     assert table.problems(0) == ["2 overlaps"]
 
 
+def test_what_came_of_requests_is_counted_and_a_false_answer_is_no_proof(table: Table) -> None:
+    table.trial("kill", [], 8, late=False, counts=True)
+    for outcome in ("transfers done", "transfers done", "transfers reported as failed"):
+        table.came(outcome)
+    assert "came of what was asked: 2 transfers done, 1 transfers reported as failed" in table.text().splitlines()
+    assert table.problems(0) == []
+    table.broken("kill", "b led before")
+    assert table.problems(0) == ["kill: b led before"]
+
+
+@pytest.mark.parametrize(
+    ("holders", "found"),
+    [
+        (["x", "a", "a", "b"], set()),
+        (["a", "", "b", "c"], set()),
+        (["a", "c", "", "b"], {"c"}),
+        (["a", "c", "a", "b"], set()),
+        (["b", "a", "a"], None),
+        (["b", "c"], None),
+    ],
+    ids=str,
+)
+def test_who_led_between_the_one_that_was_asked_and_the_one_that_was_named(
+    holders: list[str], found: set[str] | None
+) -> None:
+    assert on_request.between(holders, "a", "b") == found
+
+
 def test_what_failed_was_tried_too_seldom_or_not_at_all_is_no_proof(table: Table) -> None:
     assert table.problems(0) == ["nothing was tried"]
     table.trial("kill", [], 0, 8, late=False, counts=True)
