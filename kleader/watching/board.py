@@ -46,6 +46,7 @@ class _Track:
     ended: float | None = None  # boot: when it was released, or its time had run out
     by: str = ""  # whose time that was
     unsettled_since: float | None = None
+    emptied: float | None = None  # boot: when one of two objects was, while they differed
 
 
 class Board:
@@ -97,7 +98,7 @@ class Board:
         for track in self._tracks.values():
             since = track.unsettled_since
             if since is not None and boot >= since + _SETTLING:
-                track.unsettled_since = None
+                track.unsettled_since = track.emptied = None
                 changes += self._changed(track, self._torn(track), boot, wall)
             elif track.state is State.HELD and not self._blind and _left(track, boot) <= 0:
                 changes.append(self._expired(track, boot, wall))
@@ -145,10 +146,16 @@ class Board:
                 yield self._new(seen, boot, wall, first=first)
             elif seen.record.holder == UNKNOWN and known.seen.record.holder != UNKNOWN:
                 known.unsettled_since = boot if known.unsettled_since is None else known.unsettled_since
+                parts = [here.get((kind, *key[1:])) for kind in (PAIRS.get(key[0], ""), "lease")]
+                if known.emptied is None and any(part and not part.record.holder for part in parts):
+                    known.emptied = boot
             else:
                 known.unsettled_since = None
                 if live and _overtaken(known, seen, boot):
                     yield self._expired(known, boot, wall)
+                emptied, known.emptied = known.emptied, None
+                if emptied is not None and seen.record.holder not in {"", known.seen.record.holder}:
+                    yield from self._changed(known, replace(known.seen, record=Record(), incarnation=""), emptied, wall)
                 yield from self._changed(known, seen, boot, wall)
 
     def _torn(self, track: _Track) -> Seen:

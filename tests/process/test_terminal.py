@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -62,6 +63,13 @@ class Terminal:
                     assert re.search(pattern, self.text), f"{pattern!r}: the terminal was closed:\n{self.text}"
         self.text = self.text[found.end() :]
         return found
+
+    def rest(self) -> str:
+        """All that comes until the last program at it has ended, as it was written."""
+        with contextlib.suppress(OSError):  # nobody has it open any more
+            while data := os.read(self._master, 65536):
+                self.text += data.decode(errors="replace")
+        return self.text.replace("\r\n", "\n")
 
     def foreground(self) -> int:
         """The process group that has the terminal."""

@@ -206,6 +206,16 @@ def test_while_a_pair_is_written_nothing_is_told() -> None:
     assert pair(story, "b", n=3, after=0.02) == ["b leads, 30ms after a had released it"]
 
 
+def test_a_pair_that_is_released_and_taken_faster_than_both_objects_tell_was_released() -> None:
+    story = Story(lock(kind="configmap"), sources=2)
+    story.tell(News({lock().key: lock()}, whole=True), 1)
+    assert story.shows(lock("", 1, kind="configmap"), after=2) == []
+    assert story.shows(lock("b", 2, kind="configmap"), after=0.01) == []
+    assert story.shows(lock("", 1), source=1, after=0.01) == []
+    told = story.shows(lock("b", 2), source=1, after=0.01)
+    assert told == ["a has released it, after 42s", "b leads, 30ms after a had released it"]
+
+
 def test_a_pair_that_goes_on_differing_is_held_by_nobody_knows_whom() -> None:
     story = Story(lock(kind="configmap"), sources=2)
     story.tell(News({lock().key: lock()}, whole=True), 1)
