@@ -28,7 +28,15 @@ QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s"]
 COORDINATED = ["--coordinated", "--binary-version=1.36.0"]
 FOR_LIFE = ["--lock=leader-for-life", "--release"]
 KINDS = [*([f"--lock={lock}"] for lock in OBJECTS if f"--lock={lock}" not in FOR_LIFE), COORDINATED, FOR_LIFE]
-KINDS.append(["--pod-label=a/role=leader,standby"])
+LABEL, HTTP = "--pod-label=a/role=leader,standby", "--http=:8080"
+BESIDE = ["--standby=sleep 600", "--on-new-leader=true", "--health=true", "--restart=always", "--until-empty"]
+KINDS += [[LABEL], ["--lock=configmapsleases", LABEL, *BESIDE]]
+COMBINED = [
+    [HTTP],
+    [*COORDINATED, HTTP, LABEL, *BESIDE, "--replicas=3"],
+    [*FOR_LIFE, HTTP, LABEL, "--standby=sh -c 'echo $HOME; exec sleep 9'", "--on-loss=wait"],
+    ["--state-file=/tmp/state", "--stop-timeout=2m", "--log-format=json", "-v=2", "--stop-signal=INT", HTTP, *BESIDE],
+]
 ODD = [
     "y",
     "n",
@@ -80,7 +88,7 @@ def post(api: Api, document: str) -> Object:
     return api.call("POST", f"{target}?fieldValidation=Strict", document, mime="application/yaml")
 
 
-@pytest.mark.parametrize("kind", [*KINDS, ["--http=:8080"]], ids=lambda kind: kind[0])
+@pytest.mark.parametrize("kind", [*KINDS, *COMBINED], ids=" ".join)
 def test_the_api_server_takes_every_object_strictly(
     plane: Plane, namespace: str, kind: list[str], made: list[Object]
 ) -> None:
@@ -105,7 +113,7 @@ def test_each_word_of_the_command_arrives_as_it_was(plane: Plane, namespace: str
     assert container["args"] == ["./worker", *(each.replace("$(", "$$(") for each in ODD)]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0])
+@pytest.mark.parametrize("kind", KINDS, ids=" ".join)
 def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_nothing(
     own_plane: ControlPlane, namespace: str, kind: list[str], processes: Processes, witness: Witness
 ) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kleader.locks.permissions import events, label, needed, rules
-from tests.cluster.fleet import SHORT, kill_whole
+from tests.cluster.fleet import SHORT, elector, kill_whole
 from tests.support import faults
 from tests.support.api import path
 from tests.support.httpproxy import HttpProxy
@@ -84,6 +85,23 @@ def test_it_is_the_leaders_while_that_leads(labelled: Labelled, own_plane: Contr
     assert last < release
     end(second)
     labelled.fleet.witness.check(terms=2)
+
+
+def test_an_elector_that_is_replaced_while_the_command_winds_down_does_not_put_it_back(labelled: Labelled) -> None:
+    """It is told what its predecessor was."""
+    leader = labelled.start("a", OPTION, "--stop-timeout=600s", does=["--ignore-term"])
+    term = labelled.fleet.witness.wait_start()
+    labelled.wait_role("a", "leader")
+    leader.signal(signal.SIGTERM)
+    labelled.wait_role("a", "standby")
+    os.kill(elector(leader), signal.SIGKILL)
+    leader.wait_err("the elector died: replaced")
+    labelled.fleet.wait_renewals(2)
+    assert labelled.role("a") == "standby"
+    os.kill(term.pid, signal.SIGKILL)
+    assert leader.wait() == 128 + signal.SIGKILL
+    assert labelled.role("a") == "standby"
+    labelled.fleet.witness.check(terms=1)
 
 
 def test_without_a_word_for_the_others_they_have_none(labelled: Labelled) -> None:
