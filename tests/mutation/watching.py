@@ -6,6 +6,20 @@ from tests.mutation.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a term that is over sends nobody to its Pod",
+        "elector/label.py",
+        "                if value != self._wanted:",
+        "                if False:",
+        "unit/test_label.py::test_a_term_that_ends_before_its_value_is_written_leaves_no_trace[the phase]",
+    ),
+    Mutant(
+        "a leader's label that was written without an answer is written over when it can come no more",
+        "elector/label.py",
+        "asyncio.get_running_loop().call_later(_DOUBT, self._write_again)",
+        "pass",
+        "unit/test_label.py::test_a_value_that_nobody_has_confirmed_may_come_late_and_is_written_over_once_more",
+    ),
+    Mutant(
         "who has lost the lock does not lead while its command winds down",
         "supervisor/report.py",
         "{State.LEADING, State.STOPPING} and not term.lost",

@@ -317,3 +317,21 @@ def test_the_guard_hears_no_key(shell: Terminal, run: str, witness: Witness, tmp
     os.kill(kleader, signal.SIGINT)
     shell.wait(PROMPT)
     witness.check(terms=1)
+
+
+@pytest.mark.parametrize(
+    "args", [["is-leader", "--name=t"], ["manifest", "--image=i", "--", "./t"], ["completion", "zsh"]]
+)
+def test_what_another_program_may_read_is_the_same_at_a_terminal(
+    processes: Processes, alone: Start, args: list[str]
+) -> None:
+    """Byte for byte, and without colours."""
+    if args[0] == "is-leader":
+        alone(["sleep", "60"], "--name=t").wait_err("started the command")
+    piped = processes.start([*KLEADER, *args])
+    terminal = Terminal(processes, [*KLEADER, *args], TERM="xterm", NO_COLOR="")
+    shown = terminal.rest()
+    assert piped.wait() == terminal.leader.wait() == 0
+    assert shown == piped.out
+    assert "\x1b" not in shown
+    terminal.close()
