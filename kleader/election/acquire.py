@@ -81,7 +81,7 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
         return
     if not named.by_control_plane(turn, before, seen):
         alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
-        s.verdict = e.GiveUp(f"held by {alive[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
+        s.verdict = e.GiveUp(f"held by {called(alive)[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
         release.close(turn, release=True)
 
 

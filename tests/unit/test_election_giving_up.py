@@ -6,7 +6,7 @@ import pytest
 
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
-from kleader.election.record import SECOND, Record
+from kleader.election.record import SECOND, UNKNOWN, Record
 from kleader.election.state import Phase
 from tests.support.election import START, WALL, Story
 
@@ -80,6 +80,12 @@ def test_one_try_that_loses_its_race_gives_up() -> None:
 
 def test_one_try_that_cannot_read_gives_up_with_125() -> None:
     assert Story(one_try=True).wakes().fails(Kind.UNREACHABLE).asked(e.GiveUp).status == 125
+
+
+def test_two_objects_that_differ_are_held_by_nobody_whom_people_know() -> None:
+    story = Story(wait_until=START + 8)
+    story.follows(story.lock(UNKNOWN))
+    assert story.waits(8).asked(e.GiveUp).reason.startswith("held by somebody unknown, last renewed ")
 
 
 def test_one_try_counts_a_malformed_record_as_held() -> None:
