@@ -92,7 +92,7 @@ class Errand:
                     return False
                 writer = lock.writer(seen.base)
                 if writer not in {"", _KLEADER}:  # client-go keeps the annotations of whom it took the lock from
-                    self._refuse(words.printable(f"{request.holder[:256]}, of {writer},"))
+                    self._refuse(words.printable(f"{request.holder[:256]}, of {writer}"))
                 if request.to and _coordinated(seen):
                     fail(
                         f"the control plane names the leader of {self._name}: only resign can ask for another", NOT_DONE
@@ -134,7 +134,7 @@ class Errand:
     @staticmethod
     def _refuse(who: str) -> NoReturn:
         mend = "end its process, or see --force of kleader resign"
-        fail(f"{who} leads, which is no kleader and cannot be asked: {mend}", NOT_DONE)
+        fail(f"held by {who}, which is no kleader and cannot be asked: {mend}", NOT_DONE)
 
 
 class Term(NamedTuple):

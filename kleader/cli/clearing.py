@@ -71,7 +71,7 @@ def _warn(look: Look, patience: float, *, now: bool, yes: bool) -> None:
         risk = f"if {holder} is alive, it goes on until it notices, and somebody else may lead meanwhile"
         remark(f"this takes the lock from {holder} at once: {risk}")
     else:
-        risk = f"who is no kleader may run still when {holder} has been silent for so long"
+        risk = "unless that is a kleader, its work may still run then"
         remark(f"this takes the lock from {holder} once it was seen unchanged for {text(patience)}: {risk}")
     if not yes:
         click.confirm("kleader: go on?", abort=True, err=True)

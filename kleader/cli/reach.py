@@ -80,7 +80,7 @@ def credentials_of(access: Mapping[str, str]) -> Credentials:
 async def sources(what: Asked) -> tuple[list[Follows], str]:
     """Where those locks may be, and the namespace that is looked at, "" for all. Ends with 125 where no road leads."""
     if what.kind == "file":
-        return [_files(what)], what.namespace or "default"
+        return [_files(what)], "" if what.everywhere else what.namespace or "default"
     from kleader.watching import fleet
     from kleader.watching.source import Where
 
@@ -105,7 +105,7 @@ def _files(what: Asked) -> Follows:
         fail(error.strerror, FAILED)
     if what.name and not what.everywhere:
         return Files(path)
-    return Files(os.path.dirname(path), "" if what.everywhere else f"{what.namespace or 'default'}.")
+    return Files(os.path.dirname(path), "" if what.everywhere else f"{what.namespace or 'default'}.", what.name)
 
 
 class Clock:

@@ -27,10 +27,10 @@ _ENDING = ".lock"
 
 
 class Files:
-    """One lock file, or all of a directory whose names begin with ``prefix``: NAMESPACE.NAME.lock."""
+    """One lock file, or all of a directory, NAMESPACE.NAME.lock, that begin with ``prefix``; ``name``: "" for any."""
 
-    def __init__(self, path: str, prefix: str | None = None) -> None:
-        self._path, self._prefix = path, prefix
+    def __init__(self, path: str, prefix: str | None = None, name: str = "") -> None:
+        self._path, self._prefix, self._name = path, prefix, name
 
     skew = None  # there is one clock
 
@@ -59,17 +59,24 @@ class Files:
             names = sorted(os.listdir(self._path))
         except FileNotFoundError:
             return []
-        return [os.path.join(self._path, each) for each in names if each.startswith(self._prefix) and _is_lock(each)]
+        found = [each for each in names if each.startswith(self._prefix) and _is_lock(each)]
+        return [os.path.join(self._path, each) for each in found if self._name in {"", _parts(each)[1]}]
 
 
 def _is_lock(name: str) -> bool:
     return name.endswith(_ENDING) and "." in name.removesuffix(_ENDING)
 
 
+def _parts(name: str) -> tuple[str, str]:
+    """Namespace and name of the lock in a file of this name."""
+    namespace, _, lock = name.removesuffix(_ENDING).partition(".")
+    return namespace, lock
+
+
 def _look(path: str, held: frozenset[str]) -> Seen | None:
     """The lock in a file; None where there is no file."""
-    base = os.path.basename(path).removesuffix(_ENDING)
-    namespace, name = base.split(".", 1) if _is_lock(os.path.basename(path)) else ("", base)
+    base = os.path.basename(path)
+    namespace, name = _parts(base) if _is_lock(base) else ("", base.removesuffix(_ENDING))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

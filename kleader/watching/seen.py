@@ -83,7 +83,8 @@ def at_a_look(seen: Seen, wall: int) -> Look:
     if state is None:
         state = State.HELD
         if seen.record.renewed is not None:
-            left = seen.record.duration + (seen.record.renewed - wall) / SECOND
+            since = max(0.0, (wall - seen.record.renewed) / SECOND)  # for client-go's sake a renewTime may be ahead
+            left = seen.record.duration - since
             state = State.OVERDUE if left <= 0 else State.HELD
     return Look(seen, state, left, wall, watched=False)
 

@@ -204,7 +204,7 @@ def test_a_client_go_leader_is_refused_and_not_written_to(
     for command in (("resign",), ("transfer", "--to=b")):
         asked = ask(*command)
         assert asked.wait() == NOT_DONE
-        assert "foreign leads, which is no kleader and cannot be asked" in asked.err
+        assert "held by foreign, which is no kleader and cannot be asked" in asked.err
     forced = ask("resign", "--force", "--yes")
     assert forced.wait() == NOT_DONE
     assert "foreign is alive, it has just written the lock: end its process" in forced.err
@@ -229,7 +229,7 @@ def test_a_client_go_leader_that_took_a_kleader_s_lock_is_told_from_that(
     assert INCARNATION in fleet.lease()["metadata"]["annotations"]
     asked = ask("resign")
     assert asked.wait() == NOT_DONE
-    assert "foreign, of current, leads, which is no kleader and cannot be asked" in asked.err
+    assert "held by foreign, of current, which is no kleader and cannot be asked" in asked.err
     assert REQUEST not in fleet.lease()["metadata"]["annotations"]
     fleet.witness.check(terms=2)
 

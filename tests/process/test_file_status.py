@@ -77,16 +77,20 @@ def test_all_lock_files_of_the_default_place_are_shown_by_namespace(processes: P
         "import os, sys; os.geteuid = lambda: 1; from kleader.cli.main import main; sys.argv[0] = 'kleader'; main()"
     )
 
-    def names(*args: str) -> list[str]:
-        argv = [KLEADER[0], "-c", script, "status", "--lock=file", "-o", "name", *args]
+    def shown(*args: str) -> str:
+        argv = [KLEADER[0], "-c", script, "status", "--lock=file", *args]
         process = processes.start(argv, env={"XDG_RUNTIME_DIR": str(tmp_path)})
         assert process.wait() == 0, process.err
-        return [line.rpartition("/")[2] for line in process.out.split()]
+        return process.out
+
+    def names(*args: str) -> list[str]:
+        return [line.rpartition("/")[2] for line in shown("-o", "name", *args).split()]
 
     assert names() == ["default.a.lock", "default.b.lock"]
     assert names("-n", "jobs") == ["jobs.c.lock"]
     assert names("-A") == ["default.a.lock", "default.b.lock", "jobs.c.lock"]
-    assert names("b") == ["default.b.lock"]
+    assert names("b") == names("b", "-A") == ["default.b.lock"]
+    assert [line.split()[:2] for line in shown("-A").splitlines()[::3]] == [["NAMESPACE", "NAME"], ["jobs", "c"]]
 
 
 def test_a_file_that_no_kleader_wrote_but_somebody_locked_is_held(lock: Path) -> None:
