@@ -19,14 +19,17 @@ class Predecessor:
         self._who = ""
         self._until = 0.0  # of its last sign of life, or, once it has given the lock up, of that
         self._gave_up = False
+        self._sign = ""
 
     def note(self, state: State, now: float) -> None:
         """What is known of the lock after a step."""
         seen = state.seen
         holder = seen.record.holder if seen else ""
         given = seen is not None and seen.given
-        if not state.known or holder == UNKNOWN or (holder == state.me.identity and not given):
+        own = seen is not None and (holder == state.me.identity or state.mine(seen))
+        if not state.known or holder == UNKNOWN or (own and not given):
             return
+        self._sign = "to have it" if state.me.lasting else "to renew it"
         if holder and not given:
             self._who, self._until, self._gave_up = holder, state.seen_at, False
         elif not self._gave_up:
@@ -37,7 +40,7 @@ class Predecessor:
         if not self._who:
             return
         idle = round(max(0.0, now - self._until), 3)
-        how = "gave it up" if self._gave_up else "was last seen to renew it"
+        how = "gave it up" if self._gave_up else f"was last seen {self._sign}"
         what = f"acquired the lock {text(idle)} after {self._who[:256]} {how}"
         log.info(what, predecessor=self._who[:256], gave_up=self._gave_up, leaderless=idle)
         self._who = ""

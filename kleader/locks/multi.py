@@ -126,7 +126,7 @@ class MultiLock:
             torn=gone or (len(present) == 1 and incarnation != ""),
             gone=gone,
             beside=tuple(part and (part.record, part.incarnation) for part in pair),
-            request=pair.first.request if pair.first else None,
+            request=next((part.request for part in present if part.request), None),
             given=agreed and not gone and all(part and part.given for part in pair),
         )
 

@@ -83,6 +83,27 @@ def test_every_record_can_be_handed_over(  # noqa: PLR0917
     witness.check(terms=2)
 
 
+def test_a_lock_of_two_objects_can_be_asked_by_either(
+    plane: Plane, namespace: str, processes: Processes, witness: Witness, ask: Ask
+) -> None:
+    """At night nobody knows that there are two."""
+    place = Place(plane, namespace, "endpointsleases")
+    fleet = Fleet(plane, namespace, processes, witness)
+    leader = fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    witness.wait_descendant()
+    fleet.waiting("b", *place.options, behind="a", kubeconfig=place.kubeconfig())
+    fleet.waiting("c", *place.options, behind="a", kubeconfig=place.kubeconfig())
+    asked = ask("transfer", "--lock=lease", "--to=c")
+    assert asked.wait() == 0, asked.err
+    assert witness.wait_start(2).identity == "c"
+    assert leader.wait() == LOST
+    asked = ask("resign", "--lock=endpoints")
+    assert asked.wait() == 0, asked.err
+    assert witness.wait_start(3).identity == "b"
+    assert all(REQUEST not in each["metadata"].get("annotations", {}) for each in place.objects())
+    witness.check(terms=3)
+
+
 CLIENT_GO = {"lease": "leases", "configmap": "configmaps", "endpointsleases": "endpointsleases"}
 
 

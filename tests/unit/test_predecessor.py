@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from kleader.log import Log
 
 
-def state(holder: str, seen_at: float) -> State:
+def state(holder: str, seen_at: float, *, lasting: bool = False) -> State:
     seen = SimpleNamespace(record=Record(holder), given=False)
-    me = SimpleNamespace(identity="me")
-    return cast("State", SimpleNamespace(seen=seen, known=True, me=me, seen_at=seen_at))
+    me = SimpleNamespace(identity="me", lasting=lasting)
+
+    def mine(_: object) -> bool:
+        return lasting and holder == "my-pod"
+
+    return cast("State", SimpleNamespace(seen=seen, known=True, me=me, seen_at=seen_at, mine=mine))
 
 
 class Told(list[str]):
@@ -44,5 +48,16 @@ def test_it_is_somebody_whom_people_know(holders: list[str], told: list[str]) ->
     earlier, log = Predecessor(), Told()
     for at, holder in enumerate(holders):
         earlier.note(state(holder, float(at)), float(at))
+    earlier.tell(cast("Log", log), 4.0)
+    assert log == told
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last seen to have it"])]
+)
+def test_who_has_a_lock_for_life_renews_nothing_and_is_called_after_its_pod(pod: str, told: list[str]) -> None:
+    earlier, log = Predecessor(), Told()
+    earlier.note(state(pod, 0.0, lasting=True), 0.0)
+    earlier.note(state("my-pod", 4.0, lasting=True), 4.0)
     earlier.tell(cast("Log", log), 4.0)
     assert log == told
