@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.prove import on_plane
+from tests.prove import on_plane, on_request
 from tests.prove.__main__ import ROOMS
 from tests.prove.table import Table
 
@@ -38,7 +38,7 @@ def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(tabl
 
 
 def test_what_came_of_requests_is_counted_and_a_false_answer_is_no_proof(table: Table) -> None:
-    table.trial("kill", [], 8, late=False, counts=True)
+    table.trial("kill", [], 0, 8, late=False, counts=True)
     for outcome in ("transfers done", "transfers done", "transfers reported as failed"):
         table.came(outcome)
     assert "came of what was asked: 2 transfers done, 1 transfers reported as failed" in table.text().splitlines()
