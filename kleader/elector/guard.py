@@ -131,6 +131,8 @@ class Guard:
     def _tell_holder(self) -> None:
         if holder := file.holder(self._fd):
             self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
+        else:
+            self._log.info("the lock is held, and its file does not tell by whom")
 
     def _give_up(self) -> None:
         record = file.read(self._fd) or {}

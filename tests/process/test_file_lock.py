@@ -74,6 +74,19 @@ def test_three_candidates_hand_over_in_turn(candidate: Start, witness: Witness, 
     trials.count(3 * rounds, HANDOVERS)
 
 
+def test_who_waits_for_a_lock_whose_file_tells_nothing_says_so(candidate: Start, witness: Witness, lock: Path) -> None:
+    """Else whoever reads the log would not know that it waits."""
+    leader = candidate(witness.command(), name="leader")
+    witness.wait_start()
+    os.truncate(lock, 0)
+    waits = candidate(witness.command(), name="waits")
+    waits.wait_err("candidate: the lock is held, and its file does not tell by whom$")
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    assert witness.wait_start(2).identity == "waits"
+    end_all(witness, waits)
+
+
 def test_the_whole_candidate_killed_frees_the_lock_for_the_next(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:

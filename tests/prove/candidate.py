@@ -111,9 +111,9 @@ class Candidate:
 
     @property
     def knows(self) -> bool:
-        """It has told of a leader: itself or another."""
-        err = self.process.err
-        return "the leader is " in err or "became leader" in err or "new leader: " in err
+        """It has told of a leader: itself, another, or somebody whom a lock file without its content does not name."""
+        told = ("the leader is ", "became leader", "new leader: ", "the lock is held")
+        return any(each in self.process.err for each in told)
 
     @property
     def led(self) -> int:
