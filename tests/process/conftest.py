@@ -106,14 +106,44 @@ def guard_of(candidate: Process) -> int:
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = [pid for pid in descendants(candidate.pid) if os.getsid(pid) == pid and "supervise" in _words(pid)]
+        found[:] = [pid for pid in descendants(candidate.pid) if is_guard(pid)]
         return bool(found)
 
     wait_until(look, "a guard")
     return found[0]
 
 
-def _words(pid: int) -> list[str]:
+def is_guard(pid: int) -> bool:
+    """One that has ended meanwhile is none."""
+    try:
+        return os.getsid(pid) == pid and "supervise" in words(pid)
+    except ProcessLookupError:
+        return False
+
+
+def keeper_of(candidate: Process) -> int:
+    """The pid of who keeps its standby or a hook: neither the command, elector nor guard, which lead other groups."""
+    found: list[int] = []
+
+    def look() -> bool:
+        found[:] = [pid for pid in descendants(candidate.pid) if is_keeper(pid)]
+        return bool(found)
+
+    wait_until(look, "a keeper")
+    return found[0]
+
+
+def is_keeper(pid: int) -> bool:
+    """One that has ended meanwhile is none."""
+    try:
+        kept = "supervise" in words(pid) or "tests.process.scripted" in words(pid)
+        return kept and os.getpgid(pid) == pid != os.getsid(pid)
+    except ProcessLookupError:
+        return False
+
+
+def words(pid: int) -> list[str]:
+    """Its command line; none once it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             return file.read().split("\0")

@@ -3,8 +3,8 @@
 script: [[when, type, fields]], said in this order by the first elector: so many seconds after its start, or once a file
 of this name exists; then there is another, with .said after its name. stop_at and kill_at are seconds after its start,
 too, or after that file was found. next: the script of every other candidate's.
-heard: the file to which each elector appends what it hears, with the instant, its own pid and who is below the
-supervisor.
+heard: the file to which each elector appends what it hears, with the instant, its own start's and pid, and who is below
+the supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
 fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector;
 or where the forked child does: "before PDEATHSIG";
@@ -97,6 +97,7 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
             assigned = True
             children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
             told = {"type": type(message).__name__, "at": platform.clock(), "children": children, "pid": os.getpid()}
+            told["born"] = born
             with Path(heard).open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**message._asdict(), **told}) + "\n")
             if isinstance(message, m.Empty):

@@ -37,7 +37,7 @@ def forked(heard: Heard) -> int:
 def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
-    kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(0.6, 1.2)]])
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(2, 4)]])
     term, descendant = witness.wait_start(), witness.wait_descendant()
     kleader.wait_err("lost the lock: the renew deadline has passed")
     kleader.wait_err("stopping the command with SIGTERM")
@@ -45,41 +45,48 @@ def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
     assert not alive(term.pid)
     assert not alive(descendant.pid)
     (assign,), (empty,) = heard("Assign"), heard("Empty")
-    assert witness.terms()[0].last / 1e9 < assign["at"] + 1.3
+    assert witness.terms()[0].last / 1e9 < assign["at"] + 4.5  # with the kill budget
     assert not empty["release"]
 
 
-def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, heard: Heard) -> None:
-    script = [[0, "lead", lead(60, 70)], [0.5, "lost", {"reason": "another leads", "kill_now": True}]]
+def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path) -> None:
+    flag = tmp_path / "lost"
+    script = [[0, "lead", lead(60, 70)], [str(flag), "lost", {"reason": "another leads", "kill_now": True}]]
     kleader = scripted(witness.command("--term-delay=30"), script, "--loss-exit-code=7")
     witness.wait_start()
+    flag.touch()
     assert kleader.wait() == 7
     assert "stopping the command" not in kleader.err
     assert not heard("Empty")[0]["release"]
 
 
-def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witness: Witness) -> None:
-    backward = [0.1, "extend", {"stop_at": 0.15, "kill_at": 0.2}]
-    forward = [0.7, "extend", {"stop_at": 2.0, "kill_at": 2.5}]
-    kleader = scripted(witness.command(), [[0, "lead", lead(1.0, 1.5)], backward, forward])
+def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witness: Witness, heard: Heard) -> None:
+    backward = [0, "extend", {"stop_at": 0.15, "kill_at": 0.2}]
+    forward = [0, "extend", {"stop_at": 4.0, "kill_at": 4.5}]
+    kleader = scripted(witness.command(), [[0, "lead", lead(2.0, 2.5)], backward, forward])
     witness.wait_start()
-    began = time.monotonic()
     assert kleader.wait() == 255
-    assert time.monotonic() - began > 1.2
+    (empty,) = heard("Empty")
+    assert empty["at"] - empty["born"] >= 4
     assert "the renew deadline has passed" in kleader.err
 
 
-def test_words_of_another_term_and_after_the_loss_count_for_nothing(scripted: Scripted, witness: Witness) -> None:
+def test_words_of_another_term_and_after_the_loss_count_for_nothing(
+    scripted: Scripted, witness: Witness, tmp_path: Path
+) -> None:
+    flag = tmp_path / "lost"
     other = [0.1, "extend", {"stop_at": 60, "kill_at": 70, "term": 7}]
-    late = [2.2, "extend", {"stop_at": 60, "kill_at": 70}]
+    late = [str(flag), "extend", {"stop_at": 60, "kill_at": 70}]
     lone = {"grace": 60}  # which would take it past the end of any lease: kill_at comes first
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(2.0, 2.6)], other, late], plan=lone)
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3.0, 3.6)], other, late], plan=lone)
     witness.wait_start()
+    kleader.wait_err("lost the lock")
+    flag.touch()
     assert kleader.wait() == 255
 
 
 def test_a_stop_that_somebody_asked_for_ends_with_the_lease(scripted: Scripted, witness: Witness) -> None:
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(2.0, 2.4)]], "--stop-timeout=600s")
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(4.0, 4.4)]], "--stop-timeout=600s")
     term = witness.wait_start()
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
@@ -127,9 +134,9 @@ def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
     scripted: Scripted, witness: Witness, heard: Heard, fault: str
 ) -> None:
     """The start gate: the last look at the clock is the child's. A stop signal that ends nothing lets it be seen."""
-    kleader = scripted(witness.command(), [[0, "lead", lead(0.8, 60)]], "--stop-signal=WINCH", fault=fault)
+    kleader = scripted(witness.command(), [[0, "lead", lead(2.5, 60)]], "--stop-signal=WINCH", fault=fault)
     wait_until(lambda: "became leader" in kleader.err and state(kleader.pid) == "T", "the stop")
-    wait_since_start(heard, 0.8)
+    wait_since_start(heard, 2.5)
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
     assert "the command was not started: the deadline had passed" in kleader.err
@@ -171,13 +178,13 @@ def test_a_term_that_comes_with_the_lead_starts_nothing(
 def test_a_supervisor_that_sleeps_over_kill_at_is_killed_by_the_kernel(
     scripted: Scripted, witness: Witness, fault: str
 ) -> None:
-    kleader = scripted(witness.command(), [[0, "lead", lead(0.3, 0.6)]], fault=fault)
+    kleader = scripted(witness.command(), [[0, "lead", lead(2, 2.5)]], fault=fault)
     assert kleader.wait() == -signal.SIGKILL
     assert witness.terms() == []
 
 
 def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: Scripted, witness: Witness) -> None:
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(1.0, 1.5)]])
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3.0, 3.5)]])
     term = witness.wait_start()
     stop(kleader.pid)
     assert kleader.wait() == -signal.SIGKILL
@@ -186,11 +193,11 @@ def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: 
 
 def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     """Without the kernel's guard, as PID 1 is: no grace, no second start."""
-    script = [[0, "lead", lead(0.8, 1.0)]]
+    script = [[0, "lead", lead(3.0, 3.2)]]
     kleader = scripted(witness.command("--ignore-term"), script, "--restart=always", no_timer=True)
     term = witness.wait_start()
     stop(kleader.pid)
-    wait_since_start(heard, 1.0)
+    wait_since_start(heard, 3.2)
     assert alive(term.pid)
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
@@ -210,14 +217,16 @@ def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
 
 
 def test_a_ctrl_z_while_the_lead_is_on_its_way_does_not_stop_the_leader(
-    scripted: Scripted, witness: Witness, heard: Heard
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     """The elector is killed so that the candidate can sleep, and its last word is that it has the lock."""
-    kleader = scripted(witness.command(), [[0.6, "lead", lead(60, 70)]], fault="before kill")
+    flag = tmp_path / "leads"
+    kleader = scripted(witness.command(), [[str(flag), "lead", lead(60, 70)]], fault="before kill")
     wait_until(lambda: heard("Assign"), "the elector")
     kleader.signal(signal.SIGTSTP)
     wait_until(lambda: state(kleader.pid) == "T", "the stop before the kill")
-    wait_since_start(heard, 0.7)
+    flag.touch()
+    wait_until(flag.with_suffix(".said").exists, "the Lead on its way")
     kleader.signal(signal.SIGCONT)
     witness.wait_start()
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
@@ -238,8 +247,8 @@ def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     assert not alive(first)
     old, new = heard("Assign")
-    renew_deadline = 10  # so the term counts from 50 s after the first elector's start
-    assert old["at"] + 49 < new["t0"] <= old["at"] + 60 - renew_deadline
+    renew_deadline = 10
+    assert new["t0"] == pytest.approx(old["born"] + 60 - renew_deadline, abs=0.001)
     assert (new["incarnation"], new["term"], new["token"]) == (old["incarnation"], old["term"], "77")
     assert (old["leading"], new["leading"]) == (False, True)
     assert {term.pid, descendant.pid} <= {pid for pid, _ in new["started"]}
@@ -287,11 +296,13 @@ def test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced(
 
 
 def test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing(
-    scripted: Scripted, witness: Witness, heard: Heard
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
-    script = [[0, "lead", lead(60, 70)], [0.5, "extend", {"stop_at": 61, "kill_at": 71}]]
+    flag = tmp_path / "renewed"
+    script = [[0, "lead", lead(60, 70)], [str(flag), "extend", {"stop_at": 61, "kill_at": 71}]]
     kleader = scripted(witness.command("--ignore-term", "--descendant"), script, fault="a bug")
     pids = witness.wait_start().pid, witness.wait_descendant().pid
+    flag.touch()
     assert kleader.wait() == 125
     assert not any(map(alive, pids))
     assert "ERROR" in (last := kleader.err.splitlines()[-1])
@@ -328,7 +339,7 @@ def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, hear
     kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], silence=0.5)
     witness.wait_start()
     kleader.wait_err("the elector is silent: replacing it")
-    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    wait_until(lambda: len(heard("Assign")) >= 2, "another elector")  # and another, each as silent
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
 

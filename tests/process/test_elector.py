@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import KLEADER
+from tests.process.conftest import KLEADER, words
 from tests.support.processes import Process, alive, descendants, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -26,12 +26,8 @@ def candidate(processes: Processes) -> Process:
 def elector_of(candidate: Process) -> int:
     """The pid of its elector, once that has tried to reach the API server."""
     candidate.wait_err("127.0.0.1:1")
-    (elector,) = [pid for pid in descendants(candidate.pid) if b"elect" in cmdline(pid).split(b"\0")]
+    (elector,) = [pid for pid in descendants(candidate.pid) if "elect" in words(pid)]
     return elector
-
-
-def cmdline(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_it_does_not_outlive_its_supervisor(candidate: Process) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.process.conftest import lead
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.process.conftest import Scripted, Start
     from tests.support.checker import Term, Witness
     from tests.support.processes import Process
@@ -63,11 +65,13 @@ def test_a_command_that_is_restarted_ends_no_term(candidate: Start, witness: Wit
 
 
 @pytest.mark.parametrize("kill_now", [True, False], ids=["no grace", "grace"])
-def test_a_term_that_was_lost(scripted: Scripted, witness: Witness, *, kill_now: bool) -> None:
-    lost = [0.5, "lost", {"reason": "somebody came", "kill_now": kill_now}]
+def test_a_term_that_was_lost(scripted: Scripted, witness: Witness, tmp_path: Path, *, kill_now: bool) -> None:
+    flag = tmp_path / "lost"
+    lost = [str(flag), "lost", {"reason": "somebody came", "kill_now": kill_now}]
     script = [[0, "lead", lead(60, 70)], lost]
     kleader = scripted(witness.command("--ignore-term"), script, "--log-format=json", "--loss-grace=200ms")
     term = witness.wait_start()
+    flag.touch()
     assert kleader.wait() == 255
     line = told(kleader)
     signal = "SIGKILL" if kill_now else "SIGTERM"

@@ -137,10 +137,11 @@ def test_a_lost_answer_may_leave_the_connection_silent(
     seeing: HttpProxy, client: http.client.HTTPSConnection, upstream: Upstream
 ) -> None:
     seeing.on(faults.lose(), method="PUT")
-    client.timeout = 0.2
+    client.connect()
+    client.sock.settimeout(0.2)
     with pytest.raises(TimeoutError):
         put(client)
-    assert upstream.puts == [b"{}"]
+    wait_until(lambda: upstream.puts == [b"{}"], "the server has it")
 
 
 def test_an_answer_is_given_in_the_server_s_place(
