@@ -13,6 +13,7 @@ import ctypes
 import datetime as dt
 import os
 import platform
+import re
 import secrets
 import shutil
 import signal
@@ -52,7 +53,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, metavar="G", default=len(GROUPS), help="control planes with their fleets")
     parser.add_argument("--fleets", type=int, metavar="K", help="at most so many on each control plane")
     parser.add_argument("--kind", help="fleets of this kind alone")
-    parser.add_argument("--fault", help="faults whose names contain this alone")
+    parser.add_argument("--fault", metavar="REGEX", help="faults whose names this finds alone")
     parser.add_argument("--kleader", type=Path, metavar="DIR", default=HERE, help="the directory of the package to try")
     parser.add_argument("--first", action="store_true", help="end with the first overlap")
     parser.add_argument("--trials", type=int, metavar="N", default=0, help="end after so many, as --minutes allows")
@@ -101,8 +102,8 @@ def prove(args: argparse.Namespace) -> int:
     chaotic = args.minutes if args.no_simulation else min(args.minutes, max(SHORT, SHARE * args.minutes))
     until = begun + 60 * chaotic
     own = [fault for room in ROOMS for fault in room.FAULTS]
-    faults = [fault for fault in own if not args.fault or args.fault in fault.name]
-    shared = [fault for fault in on_plane.FAULTS if not args.fault or args.fault in fault.name]
+    faults = [fault for fault in own if not args.fault or re.search(args.fault, fault.name)]
+    shared = [fault for fault in on_plane.FAULTS if not args.fault or re.search(args.fault, fault.name)]
     lacking = [(each.name, each.missing()) for each in faults] + [(each.name, each.missing()) for each in shared]
     missing = {name: why for name, why in lacking if why}
     table = Table([name for name, _ in lacking], missing)
