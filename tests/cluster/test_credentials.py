@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.fleet import DURATION, LOST, Fleet, answers
+from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, answers
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
@@ -64,7 +64,7 @@ def test_a_token_that_is_replaced_and_then_refused_costs_nothing(
     with HttpProxy(own_plane) as proxy:
         credentials = {"tokenFile": file} if how == "tokenFile" else {"token": own_plane.token(old)}
         config = own_plane.kubeconfig(old, fleet.namespace, server=proxy.url, **credentials)
-        fleet.start("a", kubeconfig=config)
+        fleet.start("a", kubeconfig=config, timings=PATIENT)
         fleet.witness.wait_start()
         fleet.waiting("b", behind="a")
         if how == "tokenFile":
@@ -85,9 +85,10 @@ def test_a_waiting_candidate_takes_the_lock_with_the_token_of_that_moment(
     old, new = own_plane.new_user(), own_plane.new_user()
     file = tmp_path / "token"
     file.write_text(own_plane.token(old))
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
-    fleet.waiting("b", behind="a", kubeconfig=own_plane.kubeconfig(old, fleet.namespace, tokenFile=file))
+    config = own_plane.kubeconfig(old, fleet.namespace, tokenFile=file)
+    fleet.waiting("b", behind="a", kubeconfig=config, timings=PATIENT)
     file.write_text(own_plane.token(new))
     leader.signal(signal.SIGTERM)
     fleet.witness.wait_start(2)
@@ -124,7 +125,7 @@ def test_an_exec_plugin_s_token_is_asked_for_anew_before_it_expires(
     expiry = "$(date -u -d @$((now + 15)) +%Y-%m-%dT%H:%M:%SZ)"
     script, calls = plugin(tmp_path, f'{{"token": "{own_plane.token(user)}", "expirationTimestamp": "{expiry}"}}')
     config = rewritten(own_plane.kubeconfig(user, fleet.namespace), exec_user(script))
-    leader = fleet.start("a", kubeconfig=config)
+    leader = fleet.start("a", kubeconfig=config, timings=PATIENT)
     fleet.witness.wait_start()
     wait_until(lambda: calls.read_text().count("call") >= 2, "the plugin is asked again")
     fleet.wait_renewals()
@@ -138,11 +139,11 @@ def test_an_exec_plugin_s_certificate_and_a_kubeconfig_s(own_plane: ControlPlane
     pair = {"clientCertificateData": crt.read_text(), "clientKeyData": key.read_text()}
     script, _ = plugin(tmp_path, json.dumps(pair).replace("\\", "\\\\"))
     config = rewritten(own_plane.kubeconfig("by-plugin", fleet.namespace), exec_user(script))
-    leader = fleet.start("a", kubeconfig=config)
+    leader = fleet.start("a", kubeconfig=config, timings=PATIENT)
     fleet.witness.wait_start()
     crt, key = own_plane.certificate("by-file", GROUP)
     config = own_plane.kubeconfig("by-file", fleet.namespace, client_certificate=crt, client_key=key)
-    fleet.waiting("b", behind="a", kubeconfig=config)
+    fleet.waiting("b", behind="a", kubeconfig=config, timings=PATIENT)
     leader.signal(signal.SIGTERM)
     fleet.witness.wait_start(2)
     fleet.wait_renewals()
@@ -166,12 +167,13 @@ def test_impersonation_by_option_and_by_kubeconfig(own_plane: ControlPlane, flee
             }
         ],
     )
-    leader = fleet.start("a", f"--as={other}", kubeconfig=own_plane.kubeconfig("admin", fleet.namespace))
+    config = own_plane.kubeconfig("admin", fleet.namespace)
+    leader = fleet.start("a", f"--as={other}", kubeconfig=config, timings=PATIENT)
     fleet.witness.wait_start()
     config = rewritten(
         own_plane.kubeconfig("admin", fleet.namespace), {**admin, "as": "nobody-else", "as-groups": [GROUP, "g"]}
     )
-    fleet.waiting("b", behind="a", kubeconfig=config)
+    fleet.waiting("b", behind="a", kubeconfig=config, timings=PATIENT)
     leader.signal(signal.SIGTERM)
     fleet.witness.wait_start(2)
     seen = [each["impersonatedUser"] for each in own_plane.audit_requests("admin") if "impersonatedUser" in each]
@@ -194,6 +196,7 @@ def test_in_a_pod_the_service_account_suffices_and_its_token_is_read_anew(
     fleet.start(
         "a",
         kubeconfig="",
+        timings=PATIENT,
         prefix=["unshare", "--mount", "sh", "-c", mount, str(account)],
         env={
             "KUBERNETES_SERVICE_HOST": LOOPBACK,
@@ -248,9 +251,9 @@ def test_the_road_leads_through_a_cluster_s_proxy_url(
     where, seen = connect_proxy
     config = own_plane.kubeconfig(own_plane.new_user(), fleet.namespace)
     rewritten(config, cluster={"proxy-url": f"http://me:secret%21@{where}"})
-    leader = fleet.start("a", kubeconfig=config)
+    leader = fleet.start("a", kubeconfig=config, timings=PATIENT)
     fleet.witness.wait_start()
-    fleet.waiting("b", behind="a", kubeconfig=config)
+    fleet.waiting("b", behind="a", kubeconfig=config, timings=PATIENT)
     leader.signal(signal.SIGTERM)
     fleet.witness.wait_start(2)
     fleet.wait_renewals()
@@ -294,7 +297,7 @@ def test_a_plugin_that_hangs_outlasts_neither_the_wait_nor_its_candidate(
     script, calls = plugin(tmp_path, "{}")
     script.write_text(f"#!/bin/sh\necho $$ >> {calls}\nexec sleep 600\n")
     config = rewritten(own_plane.kubeconfig("admin", fleet.namespace), exec_user(script))
-    candidate = fleet.start("a", "--wait=2s", kubeconfig=config)
+    candidate = fleet.start("a", "--wait=6s", kubeconfig=config)  # in which the plugin has begun, on a slow machine too
     assert candidate.wait() == 125
     assert "--wait" in candidate.err.splitlines()[-1]
     wait_gone(*map(int, calls.read_text().split()))

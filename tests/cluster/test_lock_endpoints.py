@@ -90,12 +90,14 @@ def test_a_service_that_cannot_be_read_in_time_puts_the_lock_off(
 ) -> None:
     serve(place)
     with HttpProxy(own_plane) as proxy:
-        proxy.on(faults.silence(), path="/services/x")
+        rule = proxy.on(faults.silence(), path="/services/x", times=None)
         lock = client.lock(place, server=proxy.url)
         with pytest.raises(LockError) as error:
-            lock.write(None, MINE.record, timeout=0.5)
+            lock.write(None, MINE.record, timeout=2)
         assert error.value.failure.kind is Kind.UNREACHABLE
         assert place.missing()
+        assert rule.hits == 1
+        rule.remove()
         with pytest.raises(LockError) as error:
             lock.write(None, MINE.record)
         assert error.value.failure.kind is Kind.HOPELESS

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from tests.cluster.fleet import Fleet, kill_whole
+from tests.cluster.fleet import PATIENT, SHORT, Fleet, kill_whole
 from tests.support.clientgo import complaints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.conftest import Trials
     from tests.support.plane import Plane
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SLOW_TO_DIE = ("--term-delay=0.2",)
 HANDOVERS = 10
+SLOW = ("30s", "20s")  # client-go's lease duration and renew deadline, where nothing is to run out
 
 
 class Mixed:
@@ -28,16 +29,16 @@ class Mixed:
         self.running: dict[str, Process] = {}
         self.clientgo: list[Process] = []
 
-    def kleader(self, behind: str) -> None:
-        self.running["kleader"] = self._fleet.waiting("kleader", behind=behind, does=SLOW_TO_DIE)
+    def kleader(self, behind: str, timings: Sequence[str]) -> None:
+        self.running["kleader"] = self._fleet.waiting("kleader", behind=behind, does=SLOW_TO_DIE, timings=timings)
 
-    def go(self, identity: str) -> None:
+    def go(self, identity: str, lease_duration: str, renew_deadline: str) -> None:
         fleet = self._fleet
         config = self._plane.kubeconfig(self._plane.new_user(), fleet.namespace)
         argv = self._argv(
             *(config, fleet.namespace, fleet.name, identity, fleet.witness.command(*SLOW_TO_DIE)),
-            lease_duration="5s",
-            renew_deadline="3s",
+            lease_duration=lease_duration,
+            renew_deadline=renew_deadline,
             retry_period="1s",
             stop_first=True,
         )
@@ -53,19 +54,24 @@ def test_ten_handovers_in_both_directions(
 ) -> None:
     """From client-go to kleader and back, five times each: no overlap, and no complaint in the logs of client-go."""
     mixed = Mixed(plane, fleet, processes, clientgo)
-    mixed.go("go-1")
+    mixed.go("go-1", *SLOW)
     leader = fleet.witness.wait_start().identity
-    mixed.go("go-2")
+    mixed.go("go-2", *SLOW)
     for number in range(HANDOVERS):
         if "kleader" not in mixed.running:
-            mixed.kleader(behind=leader)
+            mixed.kleader(behind=leader, timings=PATIENT)
         stopped = mixed.running.pop(leader)
+        beside = [] if leader == "kleader" else [each for name, each in mixed.running.items() if name != "kleader"]
+        for each in beside:  # whose poll may come first
+            each.signal(signal.SIGSTOP)
         stopped.signal(signal.SIGTERM)
         assert stopped.wait() == 0
         before, leader = leader, fleet.witness.wait_start(number + 2).identity
         assert "kleader" in {before, leader}, "kleader is on one side of each"
+        for each in beside:
+            each.signal(signal.SIGCONT)
         if before != "kleader":
-            mixed.go(before)
+            mixed.go(before, *SLOW)
     fleet.witness.check(terms=HANDOVERS + 1)
     assert fleet.spec()["leaseTransitions"] == HANDOVERS
     assert mixed.complaints() == []
@@ -76,12 +82,12 @@ def test_crashes_in_both_directions(
     plane: Plane, fleet: Fleet, processes: Processes, clientgo: Callable[..., list[str]], trials: Trials
 ) -> None:
     mixed = Mixed(plane, fleet, processes, clientgo)
-    mixed.go("go-1")
+    mixed.go("go-1", "5s", "3s")
     fleet.witness.wait_start()
-    mixed.kleader(behind="go-1")
+    mixed.kleader(behind="go-1", timings=SHORT)
     kill_whole(mixed.running["go-1"])
     assert fleet.witness.wait_start(2).identity == "kleader"
-    mixed.go("go-2")
+    mixed.go("go-2", "5s", "3s")
     mixed.running["go-2"].wait_err("leader: kleader")
     kill_whole(mixed.running["kleader"])
     assert fleet.witness.wait_start(3).identity == "go-2"

@@ -7,11 +7,11 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.cluster.fleet import DURATION, PERIOD, Fleet, answers, kill_whole
+from tests.cluster.fleet import DURATION, PATIENT, PERIOD, Fleet, answers, kill_whole
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
-from tests.support.processes import alive
+from tests.support.processes import alive, wait_until
 from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 WATCH = r"[?&]watch=1"
+ROOMY = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")
 
 
 def role(name: str, *verbs: str) -> list[Object]:
@@ -37,13 +38,17 @@ def test_a_waiting_candidate_asks_nothing_but_its_watch_and_a_leader_writes_once
 ) -> None:
     users = [own_plane.new_user() for _ in range(3)]
     first, *others = (own_plane.kubeconfig(user, fleet.namespace) for user in users)
-    fleet.start("a", kubeconfig=first)
+    fleet.start("a", kubeconfig=first, timings=PATIENT)
     fleet.witness.wait_start()
+    wait_until(
+        lambda: any(each["objectRef"]["resource"] == "events" for each in own_plane.audit_requests(users[0])),
+        "its Event",
+    )
     for number, config in enumerate(others):
-        fleet.waiting(f"b{number}", behind="a", kubeconfig=config)
+        fleet.waiting(f"b{number}", behind="a", kubeconfig=config, timings=PATIENT)
     fleet.wait_renewals(1)
-    before = [own_plane.audit_requests(user) for user in users]
     began = time.monotonic()
+    before = [own_plane.audit_requests(user) for user in users]
     fleet.wait_led_beyond(1.5 * DURATION)
     after = [own_plane.audit_requests(user) for user in users]
     lasted = time.monotonic() - began
@@ -92,9 +97,10 @@ def test_a_role_with_get_watch_create_and_update_on_the_one_name_suffices(
     users = [own_plane.new_bare_user() for _ in range(2)]
     for user in users:
         own_plane.grant(user, fleet.namespace, role("x", "get", "watch", "create", "update"))
-    leader = fleet.start("a", kubeconfig=own_plane.kubeconfig(users[0], fleet.namespace))
+    first, second = (own_plane.kubeconfig(user, fleet.namespace) for user in users)
+    leader = fleet.start("a", kubeconfig=first, timings=PATIENT)
     fleet.witness.wait_start()
-    fleet.waiting("b", behind="a", kubeconfig=own_plane.kubeconfig(users[1], fleet.namespace))
+    fleet.waiting("b", behind="a", kubeconfig=second, timings=PATIENT)
     leader.signal(signal.SIGTERM)
     assert leader.wait() == 0
     fleet.witness.wait_start(2)
@@ -107,9 +113,10 @@ def test_a_role_with_get_watch_create_and_update_on_the_one_name_suffices(
 def test_without_the_right_to_watch_a_candidate_polls_and_says_so_once(own_plane: ControlPlane, fleet: Fleet) -> None:
     user = own_plane.new_bare_user()
     own_plane.grant(user, fleet.namespace, role("x", "get", "create", "update"))
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
-    poller = fleet.waiting("b", behind="a", kubeconfig=own_plane.kubeconfig(user, fleet.namespace))
+    config = own_plane.kubeconfig(user, fleet.namespace)
+    poller = fleet.waiting("b", behind="a", kubeconfig=config, timings=PATIENT)
     fleet.wait_led_beyond(DURATION)
     leader.signal(signal.SIGTERM)
     fleet.witness.wait_start(2)
@@ -123,12 +130,12 @@ def test_without_the_right_to_watch_a_candidate_polls_and_says_so_once(own_plane
 def test_an_expired_watch_is_begun_anew(own_plane: ControlPlane, fleet: Fleet) -> None:
     """A 410 as the status, and as an event."""
     gone = {"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old"}
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     with HttpProxy(own_plane) as proxy:
         status = proxy.on(faults.answer(410, gone), path=WATCH)
         event = proxy.on(faults.answer(200, {"type": "ERROR", "object": gone}), path=WATCH)
-        fleet.start("b", server=proxy.url)
+        fleet.start("b", server=proxy.url, timings=PATIENT)
         status.wait()
         event.wait()
         proxy.wait_request("GET", WATCH, count=3)
@@ -141,7 +148,7 @@ def test_a_leader_that_is_told_to_come_back_later_renews_within_its_period(
     own_plane: ControlPlane, fleet: Fleet
 ) -> None:
     with HttpProxy(own_plane) as proxy:
-        fleet.start("a", server=proxy.url)
+        fleet.start("a", server=proxy.url, timings=ROOMY)
         term = fleet.witness.wait_start()
         for _ in range(3):
             proxy.on(faults.answer(429, {}, {"Retry-After": "30"}), method="PUT").wait()
@@ -166,11 +173,11 @@ def test_a_candidate_whose_watch_is_told_to_come_back_later_asks_for_nothing_mea
     own_plane: ControlPlane, fleet: Fleet
 ) -> None:
     """Neither does it poll; it says so once, and watches again afterwards."""
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     with HttpProxy(own_plane) as proxy:
         throttled = proxy.on(faults.answer(429, {}, {"Retry-After": "4"}), path=WATCH, times=2)
-        candidate = fleet.waiting("b", behind="a", server=proxy.url)
+        candidate = fleet.waiting("b", behind="a", server=proxy.url, timings=PATIENT)
         proxy.wait_request("GET", WATCH, count=3)
         read, *rest = proxy.requests
         assert [request.path.partition("?")[0].endswith("/x") for request in (read, *rest)] == [True, False] * 3
@@ -186,7 +193,7 @@ def test_a_candidate_whose_watch_is_told_to_come_back_later_asks_for_nothing_mea
 def test_a_server_that_closes_after_each_answer_costs_a_leader_nothing(own_plane: ControlPlane, fleet: Fleet) -> None:
     with HttpProxy(own_plane) as proxy:
         closing = proxy.on(faults.closing(), path="/leases/", times=None)
-        fleet.start("a", server=proxy.url)
+        fleet.start("a", server=proxy.url, timings=PATIENT)
         fleet.witness.wait_start()
         closing.wait(5)
         methods = [request.method for request in closing.requests]
@@ -197,11 +204,11 @@ def test_a_server_that_closes_after_each_answer_costs_a_leader_nothing(own_plane
 
 def test_a_connection_for_the_takeover_is_opened_before_it_is_needed(own_plane: ControlPlane, fleet: Fleet) -> None:
     """The server closes the one for calls; beside it there is the watch's, and an Event's afterwards."""
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     with HttpProxy(own_plane) as http, Proxy(LOOPBACK, http.port) as proxy:
         http.on(faults.closing(), method="GET")
-        taker = fleet.start("b", server=proxy.url)
+        taker = fleet.start("b", server=proxy.url, timings=PATIENT)
         http.wait_request("GET", WATCH)
         proxy.wait_connections(3)
         assert len(http.requests) == 2

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
     from tests.support.processes import Process, Processes
 
+QUICK = {"lease_duration": "4s", "renew_deadline": "3s"}
 KINDS: dict[Lock, list[str]] = {
     "leases": ["Lease"],
     "endpoints": ["Endpoints"],
@@ -34,7 +35,7 @@ def start(
     plane: Plane, namespace: str, processes: Processes, witness: Witness, clientgo: Callable[..., list[str]]
 ) -> Callable[..., Process]:
     def begin(identity: str, **more: str | bool) -> Process:
-        timing = {"lease_duration": "4s", "renew_deadline": "3s", "retry_period": "500ms", "stop_first": True}
+        timing = {"lease_duration": "30s", "renew_deadline": "20s", "retry_period": "500ms", "stop_first": True}
         kubeconfig = plane.kubeconfig(namespace=namespace)
         argv = clientgo(kubeconfig, namespace, "x", identity, witness.command("--term-delay=0.2"), **{**timing, **more})
         return processes.start(argv, name=identity)
@@ -89,11 +90,11 @@ def test_coordinated_candidates_are_led_by_the_oldest_emulation_version(
     start: Callable[..., Process], own_plane: ControlPlane, namespace: str, witness: Witness
 ) -> None:
     """A better candidate ends the term of the leader: it is preferred, leads next, and there is no overlap."""
-    newer = start("newer", coordinated=True, emulation_version="1.36.0")
+    newer = start("newer", coordinated=True, emulation_version="1.36.0", **QUICK)
     witness.wait_start()
     candidates = path("coordination.k8s.io/v1beta1", "LeaseCandidate", namespace)
     assert own_plane.api.get(f"{candidates}/newer")["spec"]["leaseName"] == "x"
-    older = start("older", coordinated=True, emulation_version="1.35.0")
+    older = start("older", coordinated=True, emulation_version="1.35.0", **QUICK)
     preferred = own_plane.api.wait(
         lease_path(namespace, "x"), lambda seen: seen and seen["spec"].get("preferredHolder"), "one is preferred"
     )
