@@ -14,7 +14,7 @@ from kleader import platform
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
-from kleader.election.timing import FIRST_TRY, Timing
+from kleader.election.timing import Timing
 from kleader.elector.measure import measured
 from kleader.elector.orphans import Orphans
 from kleader.elector.predecessor import Predecessor
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 FAILED = 125
 _PING = 1.0  # seconds
+_CREDENTIALS = 5.0  # seconds for them, however short the wait, which tries once: an interpreter starts, and imports
 _PARTING = 0.5  # seconds: less than the supervisor waits for an elector that has nothing to release
 _LAST_EVENTS = 0.5  # seconds that this process lives on for them, when all else is done
 
@@ -89,7 +90,7 @@ class Loop:
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
-        patience = max(plan.wait, FIRST_TRY) if plan.wait and not assign.leading else None
+        patience = max(plan.wait, _CREDENTIALS) if plan.wait and not assign.leading else None
         while self._lock is None:
             try:
                 async with within(patience):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import math
 import socket
@@ -54,6 +55,32 @@ def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock(process
 
     asyncio.run(elect())
     told.close()
+    ours.close()
+
+
+@pytest.mark.parametrize(("wait", "given"), [(0.001, 5.0), (4.0, 5.0), (60.0, 60.0), (0.0, None), (None, None)])
+def test_however_short_the_wait_there_is_time_to_find_the_credentials(
+    monkeypatch: pytest.MonkeyPatch, wait: float | None, given: float | None
+) -> None:
+    """Or a wait shorter than a try would try nothing at all on a slow machine."""
+    asked: list[float | None] = []
+
+    class OverAtOnce(contextlib.AbstractAsyncContextManager[None]):
+        def __init__(self, seconds: float | None) -> None:
+            asked.append(seconds)
+
+        async def __aenter__(self) -> None:
+            raise asyncio.TimeoutError
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr("kleader.elector.loop.within", OverAtOnce)
+    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})._replace(wait=wait)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
+    asyncio.run(elector._begin(m.Assign(1, "i", False, False, 0.0, "", 0, 0, [], "")))  # noqa: FBT003
+    assert asked == [given]
+    theirs.close()
     ours.close()
 
 
