@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.process.conftest import lead
-from tests.support.processes import alive, descendants, wait_gone, wait_until
+from tests.process.conftest import keeper_of, lead
+from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from tests.process.conftest import Scripted, Start
@@ -98,6 +98,7 @@ def test_it_has_no_input_no_terminal_no_lock_and_not_the_commands_output(candida
     hook = shlex.join([sys.executable, "-c", probe])
     kleader = candidate(["sh", "-c", "echo from the command; sleep 600"], f"--on-new-leader={hook}")
     kleader.wait_err("from the hook")
+    wait_until(lambda: kleader.out, "the command's word")
     assert kleader.out == "from the command\n"
     files, session, token = found.read_text().rpartition("]")[0], *found.read_text().split()[-2:]
     assert (session, token) == ("True", "True")
@@ -174,15 +175,6 @@ def test_a_hook_that_goes_on_keeps_no_until_empty(candidate: Start, tmp_path: Pa
         "--until-empty",
     )
     assert kleader.wait() == 4
-
-
-def keeper_of(kleader: Process) -> int:
-    """The process that keeps a hook: neither the command nor the guard, both of which are in other groups."""
-    for pid in descendants(kleader.pid):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if b"supervise" in words and os.getpgid(pid) == pid and os.getsid(pid) != pid:
-            return pid
-    return 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -106,14 +106,15 @@ def test_a_command_that_ended_is_started_again_as_asked(
     candidate: Start, tmp_path: Path, restart: str, status: int, runs: int
 ) -> None:
     """After its tree was swept, with a pause, under the same token."""
-    brood = tmp_path / "brood"
-    script = f'echo "$KLEADER_FENCING_TOKEN"; : >{brood}; {" ".join(BROOD)} daemons 3 {brood}; exit {status}'
+    first = tmp_path / "brood"
+    brood = f"brood={first}; test ! -e $brood || brood=$brood-2"
+    script = f'echo "$KLEADER_FENCING_TOKEN"; {brood}; {" ".join(BROOD)} daemons 3 $brood; exit {status}'
     kleader = candidate(["sh", "-c", script], f"--restart={restart}")
     if runs == 1:
         assert kleader.wait() == status
     else:
         kleader.wait_err("restarting the command in 1s")
-        assert not any(alive(int(pid)) for pid in brood.read_text().split())
+        assert not any(alive(int(pid)) for pid in first.read_text().split())
         kleader.wait_err("started the command", count=2)
         kleader.wait_err("restarting the command in 2s", timeout=20)
         kleader.signal(signal.SIGTERM)
