@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.fleet import DEFAULTS, Fleet, History, instant, kill_whole, now
+from tests.cluster.fleet import DEFAULTS, Fleet, History, epoch, instant, kill_whole, now
 from tests.support.checker import Witness
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Trio:
         old, new = self.witness.terms()[-2:]
         assert old.last / 1e9 <= killed
         last = history.last_of(old.identity, new.token)
-        expiry = instant(last["spec"]["renewTime"]) + DURATION - time.time() + now()
+        expiry = instant(last["spec"]["renewTime"]) + DURATION - epoch()
         self._replace()
         return new.born / 1e9 - expiry
 

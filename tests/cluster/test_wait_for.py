@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.fleet import Fleet, kill_whole
+from tests.cluster.fleet import PATIENT, Fleet, kill_whole
 from tests.support.api import lease
 from tests.support.faults import silence
 from tests.support.httpproxy import HttpProxy
@@ -101,13 +101,13 @@ def test_a_change_is_another_leader_or_the_end_of_one(
 ) -> None:
     """A real client-go's too; a renewal is none."""
     config = fleet.plane.kubeconfig(namespace=fleet.namespace)
-    times = {"lease_duration": "5s", "renew_deadline": "3s", "retry_period": "1s"}
-    go = processes.start(clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), **times), name="go")
+    argv = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), retry_period="1s")
+    go = processes.start(argv, name="go")
     fleet.witness.wait_start()
     assert wait("change", "--timeout=5s").wait() == NOT_YET
     user = own_plane.new_user()
     change, ours = begun(own_plane, wait("change", user=user), user), wait("kleader")
-    fleet.waiting("kleader", behind="go")
+    fleet.waiting("kleader", behind="go", timings=PATIENT)
     assert change.running
     go.signal(signal.SIGTERM)
     assert (change.wait(), ours.wait()) == (0, 0)

@@ -36,7 +36,7 @@ def run(
     name: str | None = None,
 ) -> Process:
     """A candidate that tries once."""
-    timings = ["--retry-period=1s", "--renew-deadline=2s"]
+    timings = ["--retry-period=1s", "--renew-deadline=10s"]
     argv = [*KLEADER, "run", "--name=t", "--no-wait", *timings, *options, "--", "true"]
     return processes.start(argv, env={**SURROUNDINGS, "HOME": "/nowhere", **(env or {})}, name=name)
 

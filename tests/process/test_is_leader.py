@@ -131,7 +131,8 @@ def test_a_command_that_is_to_be_restarted_does_not_lead(candidate: Start, place
 
 
 def test_what_was_lost_is_no_more_led(scripted: Scripted, witness: Witness, place: Path) -> None:
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(1, 60)]], "--loss-grace=3s")
+    options = ("--lease-duration=60s", "--loss-grace=20s")
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 60)]], *options)
     witness.wait_start()
     kleader.wait_err("lost the lock")
     assert ask() == (NOT, "stopping")
@@ -278,7 +279,7 @@ def test_a_flood_of_askers_takes_neither_the_deadline_nor_the_processor(
     scripted: Scripted, witness: Witness, heard: Heard, place: Path, processes: Processes
 ) -> None:
     """The kernel's guard is there for who is late: it is not needed."""
-    options = ("--lease-duration=30s", "--kill-budget=4s", "--stop-signal=USR1", "--loss-grace=0s")
+    options = ("--lease-duration=60s", "--kill-budget=12s", "--stop-signal=USR1", "--loss-grace=0s")
     kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(4, 5)]], *options)
     term, descendant = witness.wait_start(), witness.wait_descendant()
     flood = processes.start([sys.executable, "-c", FLOOD, sockets(place)[0]])
@@ -291,7 +292,7 @@ def test_a_flood_of_askers_takes_neither_the_deadline_nor_the_processor(
     assert kleader.wait() == 255
     assert not alive(term.pid)
     assert not alive(descendant.pid)
-    assert witness.terms()[0].last / 1e9 < heard("Assign")[0]["at"] + 6
+    assert witness.terms()[0].last / 1e9 < heard("Assign")[0]["at"] + 7
     witness.check()
 
 

@@ -194,11 +194,11 @@ def test_whoever_of_the_others_is_stopped_the_reporter_answers(candidate: Start,
 def test_a_leader_whose_supervisor_hangs_is_one_until_its_deadline_and_no_longer(
     scripted: Scripted, witness: Witness
 ) -> None:
-    script = [[0, "lead", lead(3, 4)]]
+    script = [[0, "lead", lead(5, 6)]]
     process = scripted(witness.command(), script, HTTP, no_timer=True)
     witness.wait_start()
     wait_until(lambda: leader(process)["leading"], "the start is told")
-    assert 0 < leader(process)["secondsLeft"] <= 4
+    assert 0 < leader(process)["secondsLeft"] <= 6
     stop(process.pid)
     wait_until(lambda: not leader(process)["leading"], "the deadline")
     told = leader(process)
