@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", "Fault", "SharedFault")
 ALLOWANCE = 5.0  # seconds beyond the timings: for starting processes, and for a machine that has other work
 PATIENCE = 90.0  # seconds until a fleet that is not whole is given up
-SHARED_EVERY = (20.0, 40.0)  # seconds of the fleets' own faults between two of the control plane's
+SHARED_EVERY = (15.0, 30.0)  # seconds of the fleets' own faults between two of the control plane's
 
 
 @dataclass
@@ -53,6 +53,21 @@ class Chaos:
     trials: int  # or after so many; 0: time alone ends it
     table: Table
     tell: Callable[[str], None]
+    _dealt: Counter[str] = field(default_factory=Counter)
+    _dealing: threading.Lock = field(default_factory=threading.Lock)
+
+    def deal(self, faults: Sequence[F], rng: random.Random) -> F:
+        """One of those that came least often: some fit a single fleet, or a leader that there seldom is."""
+        with self._dealing:
+            fewest = min(self._dealt[fault.name] for fault in faults)
+            fault = rng.choice([fault for fault in faults if self._dealt[fault.name] == fewest])
+            self._dealt[fault.name] += 1
+            return fault
+
+    def take_back(self, fault: Fault) -> None:
+        """It was not brought about."""
+        with self._dealing:
+            self._dealt[fault.name] -= 1
 
     @property
     def enough(self) -> bool:
@@ -66,9 +81,7 @@ class Group:
     def __init__(self, chaos: Chaos, number: int, plane: ControlPlane | None, kinds: Sequence[Kind]) -> None:
         self._chaos, self._plane = chaos, plane
         self._rng = random.Random(f"{chaos.seed}:{number}")  # noqa: S311 - to be replayed
-        self._dealt: Counter[str] = Counter()
         self._in_vain: set[tuple[str, str]] = set()  # tried in this term: whom it was meant for had gone
-        self._dealing = threading.Lock()
         self.fleets = [self._fleet(f"{number}-{kind.name}", kind) for kind in kinds]
         self._pool = ThreadPoolExecutor(len(self.fleets))
 
@@ -110,16 +123,8 @@ class Group:
             if not suitable:
                 time.sleep(max(0.0, until - time.monotonic()))
                 return
-            fault = self._deal(suitable, fleet.rng)
+            fault = self._chaos.deal(suitable, fleet.rng)
             self._try(fault, Trial(fleet, leader, term, random.Random(fleet.rng.random())))  # noqa: S311 - likewise
-
-    def _deal(self, faults: Sequence[F], rng: random.Random) -> F:
-        """One of those that came least often."""
-        with self._dealing:
-            fewest = min(self._dealt[fault.name] for fault in faults)
-            fault = rng.choice([fault for fault in faults if self._dealt[fault.name] == fewest])
-            self._dealt[fault.name] += 1
-            return fault
 
     def _try(self, fault: Fault, trial: Trial) -> None:
         fleet = trial.fleet
@@ -132,9 +137,8 @@ class Group:
             if not fault.ends:  # it may end the term: by the deadline at the latest
                 time.sleep(max(0.0, fleet.kind.deadline + fleet.kind.period - trial.hold))
         except Missed as missed:
-            with self._dealing:
-                self._dealt[fault.name] -= 1
-                self._in_vain.add((fault.name, trial.term.main.key))
+            self._chaos.take_back(fault)
+            self._in_vain.add((fault.name, trial.term.main.key))
             self._chaos.table.missed(fault.name, str(missed))
             self._whole(fleet, fault.name)
             return
@@ -155,7 +159,7 @@ class Group:
     # --- a fault for all
 
     def _shared_fault(self, plane: ControlPlane) -> None:
-        fault = self._deal(self._chaos.shared, self._rng)
+        fault = self._chaos.deal(self._chaos.shared, self._rng)
         since = clock()
         try:
             with ExitStack() as undo:

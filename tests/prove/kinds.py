@@ -65,5 +65,5 @@ FOR_LIFE = Kind("leader-for-life", "leader-for-life", 6, 4, slack=3)
 #: Who shares a control plane, and its faults.
 GROUPS = (
     (LEASE, MIXED, FILE, CONFIGMAP, ENDPOINTSLEASES),
-    (LEASE, FOR_LIFE, COORDINATED, ENDPOINTS, CONFIGMAPSLEASES),
+    (MIXED, FOR_LIFE, COORDINATED, ENDPOINTS, CONFIGMAPSLEASES),
 )
