@@ -51,6 +51,9 @@ class Chaos:
     small_disk: bool
     first: bool  # it ends with the first overlap
     trials: int  # or after so many; 0: time alone ends it
+    until: float  # an instant of time.monotonic()
+    latest: float  # another, until which it goes on where a class has come fewer than `least` times
+    least: int
     table: Table
     tell: Callable[[str], None]
     _dealt: Counter[str] = field(default_factory=Counter)
@@ -70,9 +73,11 @@ class Chaos:
             self._dealt[fault.name] -= 1
 
     @property
-    def enough(self) -> bool:
-        found, tried = self.table.overlaps, self.table.trials
-        return bool((self.first and found) or (self.trials and tried >= self.trials))
+    def over(self) -> bool:
+        """Whether what was wanted has been tried, or found, or time is up."""
+        if (self.first and self.table.overlaps) or (self.trials and self.table.trials >= self.trials):
+            return True
+        return time.monotonic() >= (self.latest if self.table.seldom(self.least) else self.until)
 
 
 class Group:
@@ -92,15 +97,15 @@ class Group:
         chaos = self._chaos
         return Fleet(name, kind, self._plane, Setting(directory, rng, chaos.kleader, chaos.styles, chaos.small_disk))
 
-    def run(self, until: float) -> None:
-        """Go on until this instant of time.monotonic()."""
+    def run(self) -> None:
+        """Go on until it is over."""
         try:
             list(self._pool.map(Fleet.open, self.fleets))
             list(self._pool.map(lambda fleet: self._whole(fleet, "the start"), self.fleets))
-            while time.monotonic() < until and not self._chaos.enough:
-                pause = min(until, time.monotonic() + self._rng.uniform(*SHARED_EVERY))
+            while not self._chaos.over:
+                pause = min(self._chaos.latest, time.monotonic() + self._rng.uniform(*SHARED_EVERY))
                 list(self._pool.map(lambda fleet: self._own_faults(fleet, pause), self.fleets))  # noqa: B023
-                if self._plane and self._chaos.shared and time.monotonic() < until:
+                if self._plane and self._chaos.shared and not self._chaos.over:
                     self._shared_fault(self._plane)
             for fleet in self.fleets:
                 self._overlaps(fleet, "the end")
@@ -111,7 +116,7 @@ class Group:
     # --- a fault of its own for each
 
     def _own_faults(self, fleet: Fleet, until: float) -> None:
-        while time.monotonic() < until and not self._chaos.enough:
+        while time.monotonic() < until and not self._chaos.over:
             try:
                 leader, term = fleet.leader()
             except Missed:  # it has just lost it, by itself

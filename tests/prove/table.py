@@ -93,14 +93,17 @@ class Table:
     def overlaps(self) -> int:
         return sum(map(len, self._seen.values()))
 
+    def seldom(self, least: int) -> list[str]:
+        """The classes that came fewer than so many times."""
+        return [name for name, row in self._rows.items() if row.trials < least]
+
     def problems(self, least: int) -> list[str]:
         """Why the run is no proof; nothing: it is one. `least`: of how many trials a class consists."""
         found = [f"{self.overlaps} overlaps"] if self.overlaps else []
         found += self._broken
         found += [] if self.trials else ["nothing was tried"]
+        found += [f"{name}: {self._rows[name].trials} trials, fewer than {least}" for name in self.seldom(least)]
         for name, row in self._rows.items():
-            if row.trials < least:
-                found.append(f"{name}: {row.trials} trials, fewer than {least}")
             if len(row.failures) > row.trials:
                 found.append(f"{name}: could not be brought about {len(row.failures)} times")
         return found

@@ -1,11 +1,15 @@
-"""The table that `make prove` prints."""
+"""How long `make prove` lets faults befall, and the table that it prints."""
 
 from __future__ import annotations
+
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.prove import on_plane, on_request
 from tests.prove.__main__ import ROOMS
+from tests.prove.driver import Chaos
 from tests.prove.table import Table
 
 NAMES = [fault.name for room in ROOMS for fault in room.FAULTS] + [fault.name for fault in on_plane.FAULTS]
@@ -76,6 +80,15 @@ def test_what_failed_was_tried_too_seldom_or_not_at_all_is_no_proof(table: Table
         "stop: 0 trials, fewer than 2",
         "stop: could not be brought about 1 times",
     ]
+
+
+def test_faults_go_on_beyond_their_time_where_a_class_came_too_seldom(table: Table) -> None:
+    past, future = time.monotonic() - 1, time.monotonic() + 600
+    chaos = Chaos(0, Path(), Path(), [], [], (), False, False, 0, past, future, 1, table, print)  # noqa: FBT003
+    table.trial("kill", [], 0, 8, late=False, counts=True)
+    assert not chaos.over
+    table.trial("stop", [], 0, 8, late=False, counts=True)
+    assert chaos.over
 
 
 def test_what_this_machine_cannot_do_is_said_and_has_no_row(table: Table) -> None:
