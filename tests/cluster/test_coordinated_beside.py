@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import Trials
     from tests.support.controlplane import ControlPlane
 
+PATIENT = ("--on-loss=wait", "--stop-timeout=600s")
 DEAF = ("--ignore-term", "--descendant")
 
 
@@ -37,15 +39,18 @@ def test_a_standby_of_who_is_named_is_dead_before_its_command_starts(
     """Tree and all, though it is deaf; whoever had to give way has one again, and leads anew over its end."""
     both = {identity: Witness(tmp_path / identity) for identity in ("worse", "better")}
 
-    def start(identity: str, version: str) -> None:
-        options = (*standby(both[identity]), "--on-loss=wait")
-        coordinated.start(identity, version, *options, command=both[identity].command("--term-delay=0.1"))
+    def start(identity: str, version: str, *does: str) -> None:
+        options = (*standby(both[identity]), *PATIENT)
+        coordinated.start(identity, version, *options, command=both[identity].command(*does))
 
-    start("worse", "1.36.0")
-    assert both["worse"].wait_start().token != "-", "a free lock is taken without one"
+    start("worse", "1.36.0", "--ignore-term")
+    term = both["worse"].wait_start()
+    assert term.token != "-", "a free lock is taken without one"
     start("better", "1.35.0")
     assert both["better"].wait_start().token == "-"
     both["better"].wait_descendant()
+    coordinated.processes["worse"].wait_err("stopping the command")
+    os.kill(term.pid, signal.SIGKILL)
     assert both["better"].wait_start(2).token != "-"
     assert both["worse"].wait_start(2).token == "-"
     both["worse"].wait_descendant(2)
@@ -65,13 +70,16 @@ def test_every_coordinated_candidate_is_told_of_each_leader_once(coordinated: Co
         said = tmp_path / identity
         return said.read_text().splitlines() if said.exists() else []
 
-    def start(identity: str, version: str) -> None:
+    def start(identity: str, version: str, *does: str) -> None:
         hook = shlex.join(["sh", "-c", f'echo "$KLEADER_LEADER" >>{tmp_path / identity}'])
-        coordinated.start(identity, version, f"--on-new-leader={hook}", "--on-loss=wait", does=("--term-delay=0.1",))
+        coordinated.start(identity, version, f"--on-new-leader={hook}", *PATIENT, does=does)
 
-    start("worse", "1.36.0")
+    start("worse", "1.36.0", "--ignore-term")
     coordinated.leads(1, "worse")
     start("better", "1.35.0")
+    wait_until(lambda: seen("better") == ["worse"], "whom the better one finds")
+    coordinated.processes["worse"].wait_err("stopping the command")
+    os.kill(coordinated.witness.terms()[0].pid, signal.SIGKILL)
     coordinated.leads(2, "better")
     wait_until(lambda: seen("better") == ["worse", "better"], "all that the better one sees")
     wait_until(lambda: seen("worse") == ["worse", "better"], "all that the worse one sees")
