@@ -271,7 +271,7 @@ def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
                 there.plant(base)
             seen = lock.get() if base else None
             proxy.on(faults.lose(then), path=f"{resource}(/|$)", where=a_write)
-            timeout = 0.5 if then == "silent" else 10
+            timeout = 2 if then == "silent" else 10
             failure = refused(lock.write, seen, MINE.record, "t", timeout)
             assert failure.kind is Kind.UNREACHABLE
             now = lock.get()

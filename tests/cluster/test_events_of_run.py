@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BECAME, STOPPED = "a became leader", "a stopped leading"
 QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s", "--loss-grace=0s"]
+PATIENT = ["--retry-period=1s", "--renew-deadline=20s", "--lease-duration=30s", "--loss-grace=0s"]
 TERM = 128 + signal.SIGTERM
 
 
@@ -48,7 +49,8 @@ def run(
 ) -> Process:
     config = place.plane.kubeconfig(user, place.namespace, server=server)
     argv = [sys.executable, "-m", "kleader", "run", *place.options, "--identity=a"]
-    return processes.start([*argv, *QUICK, f"--kubeconfig={config}", *options, "--", *command])
+    timings = QUICK if place.coordinated else PATIENT  # named anew over a leader, one waits out a lease duration
+    return processes.start([*argv, *timings, f"--kubeconfig={config}", *options, "--", *command])
 
 
 def permitted(place: Place) -> str:

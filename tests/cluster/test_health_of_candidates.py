@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.crew import Crew
-from tests.cluster.fleet import DURATION
+from tests.cluster.fleet import DURATION, PATIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +29,14 @@ def well(tmp_path: Path) -> Path:
 
 
 def health(well: Path) -> tuple[str, ...]:
-    return f"--health=test -e {well}", "--health-period=200ms", "--health-failures=2"
+    return f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2"
 
 
 def test_another_leads_at_once_and_the_sick_one_sits_out_a_lease_duration(fleet: Fleet, well: Path) -> None:
     """Well again at once, and alone, it still waits."""
     sick = fleet.start("sick", *health(well), "--on-loss=wait", does=["--descendant"])
     fleet.witness.wait_descendant()
-    other = fleet.waiting("other", behind="sick")
+    other = fleet.waiting("other", behind="sick", timings=PATIENT)
     well.unlink()
     assert fleet.witness.wait_start(2).identity == "other"
     sick.wait_err("resting: released the lock")
@@ -53,15 +53,15 @@ def test_another_leads_at_once_and_the_sick_one_sits_out_a_lease_duration(fleet:
 
 
 def test_a_sick_standby_leaves_the_lock_to_others(fleet: Fleet, well: Path) -> None:
-    first = fleet.start("first")
+    first = fleet.start("first", timings=PATIENT)
     fleet.witness.wait_start()
-    sick = fleet.waiting("sick", *health(well), behind="first")
+    sick = fleet.waiting("sick", *health(well), behind="first", timings=PATIENT)
     well.unlink()
     sick.wait_err("not well: not contending")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     fleet.wait_spec("a free lock", holderIdentity="")
-    other = fleet.start("other")
+    other = fleet.start("other", timings=PATIENT)
     assert fleet.witness.wait_start(2).identity == "other"
     other.signal(signal.SIGTERM)
     assert other.wait() == 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.cluster.fleet import Fleet, kill_whole
+from tests.cluster.fleet import PATIENT, Fleet, kill_whole
 from tests.process.test_terminal import Terminal
 from tests.support.api import lease, path
 from tests.support.objects import config_map, endpoints, record
@@ -224,13 +224,13 @@ def test_in_a_pipe_each_change_is_a_line_with_how_long_it_took(
     asks: Asks, fleet: Fleet, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     """From kleader to client-go and back; the same as JSON, a document a line."""
-    first = fleet.start("a")
+    first = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     lines, values = asks.start("x", "-w"), asks.start("--watch", "-o", "json", "--name=x")
     wait_out(lines, "held by a, for")
     wait_out(values, "present")
     config = asks.plane.kubeconfig(namespace=asks.namespace)
-    times = {"lease_duration": "5s", "renew_deadline": "3s", "retry_period": "1s"}
+    times = {"lease_duration": "8s", "renew_deadline": "6s", "retry_period": "1s"}
     other = processes.start(
         clientgo(config, asks.namespace, "x", "go", fleet.witness.command(), stop_first=True, **times), name="go"
     )
@@ -238,9 +238,9 @@ def test_in_a_pipe_each_change_is_a_line_with_how_long_it_took(
     first.signal(signal.SIGTERM)
     wait_out(lines, r"lease: a has released it, after \S+$")
     wait_out(lines, r"lease: go leads, \S+ after a had released it$")
-    fleet.waiting("b", behind="go")
+    fleet.waiting("b", behind="go", timings=PATIENT)
     kill_whole(other)
-    wait_out(lines, r"lease: go has not renewed it for 5s: anybody may take it$")
+    wait_out(lines, r"lease: go has not renewed it for 8s: anybody may take it$")
     wait_out(lines, r"lease: b leads, \S+ after the time of go had run out$")
     wait_out(values, '"event": "acquired".*"holder": "b"')
     changes = [json.loads(line) for line in values.out.splitlines()]

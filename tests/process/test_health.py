@@ -28,7 +28,7 @@ def well(tmp_path: Path) -> Path:
 
 
 def health(well: Path) -> list[str]:
-    return [f"--health={shlex.join(['test', '-e', str(well)])}", "--health-period=100ms", "--health-failures=2"]
+    return [f"--health={shlex.join(['test', '-e', str(well)])}", "--health-period=500ms", "--health-failures=2"]
 
 
 def end(kleader: Process, status: int = 0) -> None:
@@ -107,7 +107,7 @@ def test_a_leader_is_asked_from_the_start_of_its_command_on(candidate: Start, wi
     """A command has a period to come up; one failure is not enough."""
     well.touch()
     script = f"test -e {well} || test $(($(date +%N | sed 's/^0*//') % 2)) = 0"
-    kleader = candidate(witness.command(), f"--health={shlex.join(['sh', '-c', script])}", "--health-period=50ms",
+    kleader = candidate(witness.command(), f"--health={shlex.join(['sh', '-c', script])}", "--health-period=300ms",
                         "--health-failures=1000")  # fmt: skip
     witness.wait_start()
     well.unlink()
@@ -131,7 +131,7 @@ def test_a_check_that_began_before_the_command_says_nothing_about_it(
     kleader = scripted(witness.command(), [[str(asked), "lead", lead(60, 70)]], *options)
     witness.wait_start()
     done.touch()
-    wait_until(lambda: len(runs.read_text()) == 3, "the next check, of one that leads still")
+    wait_until(lambda: len(runs.read_text()) >= 3, "the next check, of one that leads still")
     witness.wait_beats(2)
     assert "giving up leadership" not in kleader.err
     end(kleader)
@@ -143,7 +143,7 @@ def test_a_check_that_hangs_is_killed_and_counts_as_failed(candidate: Start, wit
     pids = well.with_name("pids")
     well.touch()
     script = f"trap '' TERM; test -e {well} || {{ setsid sleep 600 & echo $! >>{pids}; echo $$ >>{pids}; sleep 600; }}"
-    options = [f"--health={shlex.join(['sh', '-c', script])}", "--health-period=200ms", "--health-failures=2"]
+    options = [f"--health={shlex.join(['sh', '-c', script])}", "--health-period=500ms", "--health-failures=2"]
     kleader = candidate(witness.command(), *options)
     witness.wait_start()
     well.unlink()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.process.conftest import Heard, guard_of, lead
-from tests.support.processes import alive, descendants, wait_gone, wait_until
+from tests.process.conftest import Heard, guard_of, keeper_of, lead
+from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,15 +51,6 @@ def shell(script: str) -> str:
     return "--standby=" + shlex.join(["sh", "-c", script])
 
 
-def keeper_of(kleader: Process) -> int:
-    """The process that keeps the standby: neither elector nor guard, which have sessions of their own."""
-    for pid in descendants(kleader.pid):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if any(word in words for word in (b"supervise", b"scripted")) and os.getpgid(pid) == pid != os.getsid(pid):
-            return pid
-    return 0
-
-
 def stop(pid: int) -> None:
     """Stop a process, and wait until it is."""
     os.kill(pid, signal.SIGSTOP)
@@ -76,14 +67,16 @@ def end(kleader: Process, status: int = 0) -> None:
 def test_it_is_dead_before_the_leading_command_starts(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, does: tuple[str, ...]
 ) -> None:
-    kleader = scripted(witness.command(), story(flag), standby(witness, *does), "--loss-grace=500ms")
+    polite = not does or "delay" in does[0]
+    grace = f"--loss-grace={'3s' if polite else '500ms'}"
+    kleader = scripted(witness.command(), story(flag), standby(witness, *does), grace)
     first = witness.wait_start()
     if "--descendant" in does:
         witness.wait_descendant()
     flag.touch()
     second = witness.wait_start(2)
     assert (first.token, second.token) == ("-", "1")
-    if not does or "delay" in does[0]:
+    if polite:
         assert witness.now(first).main.ended, "it had the time to wind down"
     (started,) = heard("Started")
     assert len(started["children"]) == 2, "the elector and the command, which waits at its gate"
@@ -199,6 +192,7 @@ def test_an_elector_that_dies_meanwhile_is_replaced(
     kleader.wait_err("giving way: stopping the standby")
     os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
     witness.wait_start(2)
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     assert [each["leading"] for each in heard("Assign")] == [False, True]
     end(kleader)
     witness.check(terms=2)
@@ -209,7 +203,7 @@ def test_it_dies_with_a_supervisor_that_is_killed_or_stopped_meanwhile(
     scripted: Scripted, witness: Witness, flag: Path, number: signal.Signals
 ) -> None:
     """The kernel's timer kills one that is stopped, its keeper does the rest; nothing wakes up and starts a command."""
-    script = [[str(flag), "lead", lead(3, 4)]]
+    script = [[str(flag), "lead", lead(7, 8)]]
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
     flag.touch()
@@ -254,13 +248,13 @@ def test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """It leads for one turn, whose first act is the deadline: nothing is even forked."""
-    script = [[str(flag), "lead", lead(3, 600)]]
+    script = [[str(flag), "lead", lead(6, 600)]]
     options = {"plan": {"renew_deadline": 600, "grace": 600}, "fault": "may not kill"}
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), **options)
     first, left = witness.wait_start(), witness.wait_descendant()
     flag.touch()
     kleader.wait_err("giving way: stopping the standby")
-    stop_at = time.monotonic() + 3
+    stop_at = time.monotonic() + 6
     os.kill(keeper_of(kleader), signal.SIGKILL)
     wait_gone(first.pid)
     wait_until(lambda: time.monotonic() > stop_at, "stop_at")
@@ -329,7 +323,7 @@ def test_candidates_with_standbys_hand_over_in_turn(candidate: Start, witness: W
 def test_it_runs_while_its_candidate_is_not_well(candidate: Start, witness: Witness, tmp_path: Path) -> None:
     """What --health asks may be the standby itself."""
     up = tmp_path / "up"
-    health = [f"--health=test -e {up}", "--health-period=100ms"]
+    health = [f"--health=test -e {up}", "--health-period=500ms"]
     kleader = candidate(witness.command(), shell(f"touch {up}; exec sleep 600"), *health)
     kleader.wait_err("resting: started the standby")
     kleader.wait_err("giving way: stopping the standby")
