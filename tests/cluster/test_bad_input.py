@@ -48,7 +48,7 @@ def start(
     command: str = "true",
 ) -> Process:
     argv = [sys.executable, "-m", "kleader", "run", f"--name={name}", f"--kubeconfig={kubeconfig}", wait]
-    return processes.start([*argv, *QUICK, *options, "--", "echo", command], name=name)
+    return processes.start([*argv, *PATIENT, *options, "--", "echo", command], name=name)
 
 
 def verdict(process: Process, status: int = FAILED) -> str:
@@ -176,7 +176,7 @@ def test_an_answer_that_cannot_be_used_is_told_in_a_line(
         action, _ = ANSWERS[name]
         proxy.on(action(), path=f"/leases/read-{name}$", times=None)
         proxy.on(action(), method="PUT", path=f"/leases/write-{name}$", times=None)
-        timings = QUICK if action is faults.silence else PATIENT
+        timings = QUICK if action is faults.silence else []
         for each in (f"read-{name}", f"write-{name}"):
             started[each] = start(processes, config, *timings, name=each)
     for name, process in started.items():
@@ -391,7 +391,7 @@ def test_what_is_beyond_doubt_is_read(
     """Such records, which the Python client writes, expire like any other: the next word is a write."""
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
     proxy.on(faults.answer(200, shown(namespace, "x", spec)), method="GET", path="/leases/x", times=None)
-    start(processes, config, wait="--wait=20s")
+    start(processes, config, *QUICK, wait="--wait=20s")
     written = proxy.wait_request("PUT", "/leases/x").json()
     assert written["spec"]["leaseDurationSeconds"] == 6
     assert written["spec"]["leaseTransitions"] == 1

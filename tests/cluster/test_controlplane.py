@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Process, Processes
     from tests.support.proxy import Mode
 
+QUICK = {"lease_duration": "4s", "renew_deadline": "3s"}
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
 
 
@@ -240,7 +241,7 @@ def start(
     plane: Plane, namespace: str, processes: Processes, witness: Witness, clientgo: Callable[..., list[str]]
 ) -> Callable[..., Process]:
     def begin(identity: str, *options: str, **more: str | bool) -> Process:
-        timing = {"lease_duration": "4s", "renew_deadline": "3s", "retry_period": "500ms"}
+        timing = {"lease_duration": "30s", "renew_deadline": "20s", "retry_period": "500ms"}
         kubeconfig = plane.kubeconfig(plane.new_user(), namespace)
         argv = clientgo(kubeconfig, namespace, "x", identity, witness.command(*options), **{**timing, **more})
         return processes.start(argv, name=identity)
@@ -282,9 +283,9 @@ def test_client_go_as_it_is_releases_before_its_command_has_ended(
 def test_a_killed_client_go_takes_its_command_with_it_and_another_follows_after_the_lease(
     start: Callable[..., Process], witness: Witness
 ) -> None:
-    leader = start("a")
+    leader = start("a", **QUICK)
     term = witness.wait_start()
-    start("b")
+    start("b", **QUICK)
     leader.kill()
     wait_gone(term.pid)
     second = witness.wait_start(2)
@@ -295,7 +296,7 @@ def test_a_killed_client_go_takes_its_command_with_it_and_another_follows_after_
 def test_client_go_that_loses_its_lease_kills_its_command_and_exits_1(
     start: Callable[..., Process], plane: Plane, namespace: str, witness: Witness
 ) -> None:
-    leader = start("a", "--ignore-term")
+    leader = start("a", "--ignore-term", **QUICK)
     term = witness.wait_start()
     plane.api.merge(lease_path(namespace, "x"), {"spec": {"holderIdentity": "thief"}})
     assert leader.wait() == 1

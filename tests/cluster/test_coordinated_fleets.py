@@ -46,7 +46,7 @@ class Queue:
             timings = DEFAULTS if defaults else TIMINGS
             process = self.fleet.start(identity, *options, kubeconfig=config, timings=timings, does=SLOW_TO_DIE)
         else:
-            durations = {} if defaults else {"lease_duration": "4s", "renew_deadline": "2500ms", "retry_period": "1s"}
+            durations = {} if defaults else {"lease_duration": "6s", "renew_deadline": "4s", "retry_period": "1s"}
             argv = self._argv(
                 *(config, self.fleet.namespace, self.fleet.name, identity, self.witness.command(*SLOW_TO_DIE)),
                 **durations,

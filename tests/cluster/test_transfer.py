@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.asking import GIVEN, INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, OBJECTS, Place
-from tests.cluster.fleet import DURATION, LOST, Fleet, History, elector, kill_whole
+from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, History, elector, kill_whole
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 
@@ -44,10 +44,10 @@ def holders(history: History) -> list[tuple[str, int]]:
 
 def test_the_lock_goes_to_who_is_named_and_to_nobody_else(fleet: Fleet, ask: Ask) -> None:
     """Though others wait, too; what the old leader started was dead before, and the lock was never free."""
-    first = fleet.start("a", does=SLOW)
+    first = fleet.start("a", does=SLOW, timings=PATIENT)
     fleet.witness.wait_descendant()
     for other in ("b", "c", "d"):
-        fleet.waiting(other, behind="a")
+        fleet.waiting(other, behind="a", timings=PATIENT)
     history = History(fleet)
     asked = ask("transfer", "--to=c")
     assert asked.wait() == 0, asked.err
@@ -73,10 +73,10 @@ def test_every_record_can_be_handed_over(  # noqa: PLR0917
 ) -> None:
     place = Place(plane, namespace, lock)
     fleet = Fleet(plane, namespace, processes, witness)
-    fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig(), timings=PATIENT)
     witness.wait_descendant()
     for other in ("b", "c"):
-        fleet.waiting(other, *place.options, behind="a", kubeconfig=place.kubeconfig())
+        fleet.waiting(other, *place.options, behind="a", kubeconfig=place.kubeconfig(), timings=PATIENT)
     asked = ask("transfer", f"--lock={lock}", "--to=c")
     assert asked.wait() == 0, asked.err
     assert witness.wait_start(2).identity == "c"
@@ -112,11 +112,11 @@ def test_a_client_go_candidate_takes_what_it_is_given(  # noqa: PLR0917
     fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]], plane: Plane, lock: str
 ) -> None:
     place = Place(plane, fleet.namespace, lock)
-    fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig(), timings=PATIENT)
     fleet.witness.wait_descendant()
-    fleet.waiting("b", *place.options, behind="a", kubeconfig=place.kubeconfig())
+    fleet.waiting("b", *place.options, behind="a", kubeconfig=place.kubeconfig(), timings=PATIENT)
     config = plane.kubeconfig(namespace=fleet.namespace)
-    go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), lock=CLIENT_GO[lock], **GO)
+    go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), lock=CLIENT_GO[lock], retry_period="1s")
     processes.start(go).wait_err("new leader: a")
     asked = ask("transfer", f"--lock={lock}", "--to=go")
     assert asked.wait() == 0, asked.err
@@ -148,7 +148,7 @@ def test_a_target_that_is_killed_as_it_takes_the_lock_is_told_by_status_1(
     fleet.witness.wait_start()
     with HttpProxy(own_plane) as proxy:
         target = fleet.waiting("c", behind="a", server=proxy.url)
-        taking = proxy.on(faults.silence(), method="PUT", path="/leases/x")
+        taking = proxy.on(faults.silence(), method="PUT", path="/leases/x", times=None)
         fleet.waiting("b", behind="a")
         asked = ask("transfer", "--to=c")
         taking.wait()
@@ -165,10 +165,11 @@ def test_an_elector_that_dies_in_the_middle_does_not_forget_whom(
 ) -> None:
     """Before it has seen what is asked; while the command winds down; or as it names the next, without an answer."""
     with HttpProxy(own_plane) as proxy:
-        leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), server=proxy.url)
+        timings, does = PATIENT, ("--ignore-term",)
+        leader = fleet.start("a", "--stop-timeout=600s", does=does, server=proxy.url, timings=timings)
         term = fleet.witness.wait_start()
         for other in ("b", "c"):
-            fleet.waiting(other, behind="a")
+            fleet.waiting(other, behind="a", timings=timings)
         first = elector(leader)
         renewal = proxy.on(faults.silence(), method="PUT", path="/leases/x") if when == "asked" else None
         asked = ask("transfer", "--to=c")
@@ -202,7 +203,7 @@ def test_an_elector_that_dies_in_the_middle_does_not_forget_whom(
 def test_on_loss_wait_the_old_leader_does_not_snatch_it_back(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a", "--on-loss=wait", does=SLOW)
     fleet.witness.wait_descendant()
-    target = fleet.waiting("b", behind="a")
+    target = fleet.waiting("b", behind="a", timings=PATIENT)
     assert ask("transfer", "--to=b").wait() == 0
     fleet.witness.wait_start(2)
     leader.wait_err("the leader is b$")
