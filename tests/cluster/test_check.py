@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LINE = re.compile(r"(ok  |warn|fail)  ([A-Za-z ]+): (.+)")
 FOR_LIFE = "leader-for-life"
+PATIENT = ("--retry-period=10s", "--renew-deadline=40s", "--lease-duration=60s")  # whose latency is none to warn of
 SERVED = [*(kind for kind in OBJECTS if kind != FOR_LIFE), FOR_LIFE]
 
 
@@ -81,7 +82,7 @@ def test_who_may_do_exactly_what_the_lock_needs_has_nothing_to_mend(
     env = {"POD_NAME": "x-0", "POD_NAMESPACE": namespace} if lock == FOR_LIFE else {}
     if lock == FOR_LIFE:
         own_plane.new_pod(namespace, "x-0")
-    report = Report(config, f"--lock={lock}", **env)
+    report = Report(config, f"--lock={lock}", *PATIENT, **env)
     assert report.worst() == []
     assert len(report.of("permission")) == len(permissions)
     assert [check for _, check, _ in report.lines][:5] == ["timings", "API", "latency", "clock", "name"]
@@ -148,7 +149,7 @@ def test_a_service_that_would_lose_its_slices_fails_but_by_force(plane: Plane, n
     (line,) = Report(config, "--lock=endpoints").of("lock")
     assert line.startswith("fail ")
     assert "would lose its EndpointSlices" in line
-    assert Report(config, "--lock=endpoints", "--force").worst() == []
+    assert Report(config, "--lock=endpoints", "--force", *PATIENT).worst() == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_a_pod_that_may_not_be_read_is_a_warning_that_says_what_to_compare(
 
 def test_coordinated_election_is_told_to_be_there_or_not(plane: Plane, namespace: str) -> None:
     options = ["--coordinated", "--binary-version=1.36.0"]
-    report = Report(plane.kubeconfig(namespace=namespace), *options)
+    report = Report(plane.kubeconfig(namespace=namespace), *options, *PATIENT)
     assert report.of("coordinated election") == ["ok the cluster serves leasecandidates, v1beta1"]
     assert report.worst() == []
 
@@ -287,7 +288,7 @@ def test_a_server_that_cannot_be_reached_is_one_failure_and_the_end(
 
 
 def test_a_program_reads_the_same(plane: Plane, namespace: str) -> None:
-    argv = [sys.executable, "-m", "kleader", "check", "-o", "json", "--", "./worker"]
+    argv = [sys.executable, "-m", "kleader", "check", "-o", "json", *PATIENT, "--", "./worker"]
     config = str(plane.kubeconfig(namespace=namespace))
     done = subprocess.run(
         argv, capture_output=True, text=True, check=True, env={**_surroundings(), "KUBECONFIG": config}

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.support.processes import Process, Processes
 
 ROUNDS = 10
-D = 4
-TIMINGS = (f"--lease-duration={D}s", "--renew-deadline=2500ms", "--retry-period=1s")
+D = 6
+TIMINGS = (f"--lease-duration={D}s", "--renew-deadline=4s", "--retry-period=1s")
 LEADER = "control-plane.alpha.kubernetes.io/leader"
 SLOW_TO_DIE = ("--term-delay=0.1",)
 
@@ -76,7 +76,7 @@ class Mixed:
         self.running[identity] = process
         return identity
 
-    def go(self, kind: Kind, *, timings: tuple[str, str, str] = (f"{D}s", "2500ms", "1s")) -> str:
+    def go(self, kind: Kind, *, timings: tuple[str, str, str] = (f"{D}s", "4s", "1s")) -> str:
         identity = f"go-{next(self._numbers)}"
         config = self.plane.kubeconfig(namespace=self.namespace)
         argv = self._argv(
