@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Process, Processes
 
 ROUNDS = 10
+PATIENT = ("--renew-deadline=20s", "--lease-duration=30s")  # and so has a request half of the former
 INCARNATION = "kleader/incarnation"
 
 
@@ -65,7 +66,7 @@ def test_the_next_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
 def test_what_a_dead_pod_leaves_needs_no_garbage_collector(crew: Crew) -> None:
     crew.kleader("a")
     crew.witness.wait_start()
-    second = crew.waiting("b", behind="a")
+    second = crew.waiting("b", *PATIENT, behind="a")
     crew.ends("a", crash=True)
     crew.remove("a")
     assert crew.witness.wait_start(2).identity == "b"
@@ -188,7 +189,7 @@ def test_of_two_in_one_pod_the_second_waits_for_the_end_of_the_first(crew: Crew)
     crew.witness.wait_start()
     second = crew.kleader("a")
     second.wait_err("another kleader of this Pod contends for it")
-    third = crew.kleader("a", "--no-wait")
+    third = crew.kleader("a", "--no-wait", *PATIENT)
     assert third.wait() == 124
     assert "another kleader of this Pod" in third.err
     first.signal(signal.SIGTERM)
@@ -272,7 +273,7 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(crew: Crew, tria
         os.kill(elector(leader), fault)
         leader.wait_err(r"replaced by pid \d+; the command goes on", count=number)
     assert alive(term.pid)
-    beside = crew.kleader("a", "--no-wait")
+    beside = crew.kleader("a", "--no-wait", *PATIENT)
     assert beside.wait() == 124
     assert crew.lock() == before
     crew.plane.api.delete(crew.path)
@@ -369,7 +370,7 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
     own_plane.grant(user, crew.namespace, rules(each for each in (*needed(LOCK, "x"), *events()) if each != missing))
     patience = plant(crew, missing)
     before = crew.lock()
-    process = crew.kleader("a", patience, user=user, command=["echo", "ran"])
+    process = crew.kleader("a", patience, *PATIENT, user=user, command=["echo", "ran"])
     if missing.verb == "watch":
         process.wait_err("polling instead")
         crew.remove("other")
@@ -429,8 +430,8 @@ def test_a_namespace_or_a_pod_that_is_not_there_is_named_with_what_to_set(crew: 
 def test_wait_ends_with_who_has_it_and_live_as_soon_as_that_lives(crew: Crew) -> None:
     crew.kleader("a")
     crew.witness.wait_start()
-    for patience in ("--wait=5s", "--wait=live", "--no-wait"):
-        process = crew.kleader("b", patience)
+    for patience in ("--wait=8s", "--wait=live", "--no-wait"):
+        process = crew.kleader("b", patience, *PATIENT)
         assert process.wait() == 124
         assert "held by a, " in process.err
     crew.witness.check(terms=1)
@@ -472,7 +473,7 @@ def test_a_config_map_that_no_pod_owns_alone_is_held_named_and_left_as_it_is(cre
         ([other], "belongs to the ConfigMap other, which is no Pod"),
     ):
         found = api.create(config_map(crew.namespace, "x", owners=owners, data={"kept": "1"}))
-        candidate = crew.kleader("a", "--no-wait")
+        candidate = crew.kleader("a", "--no-wait", *PATIENT)
         assert candidate.wait() == 124
         assert candidate.err.count(f"the ConfigMap {crew.namespace}/x {said}") == 1
         assert crew.lock() == found
@@ -482,7 +483,7 @@ def test_a_config_map_that_no_pod_owns_alone_is_held_named_and_left_as_it_is(cre
 def test_operator_libs_own_lock_in_ones_own_pod_is_held(crew: Crew) -> None:
     crew.lib("a")
     crew.witness.wait_start()
-    beside = crew.kleader("a", "--no-wait")
+    beside = crew.kleader("a", "--no-wait", *PATIENT)
     assert beside.wait() == 124
     assert "a process of this Pod that is not kleader has it" in beside.err
     crew.witness.check(terms=1)

@@ -16,7 +16,7 @@ from kleader.locks.permissions import rules, to_ask
 from tests.cluster.asking import INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, LEADER, LOCKS, Place
 from tests.cluster.crew import LOCK, Crew
-from tests.cluster.fleet import DURATION, LOST, Fleet, elector, kill_whole
+from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, elector, kill_whole
 from tests.support.api import lease, path
 from tests.support.objects import config_map, endpoints, record
 
@@ -45,9 +45,9 @@ def leave(fleet: Fleet, **request: str) -> None:
 
 def test_the_leader_stops_its_command_and_the_next_one_leads(fleet: Fleet, ask: Ask) -> None:
     """Its status is that of a lost lock, and what it started was dead before."""
-    first = fleet.start("a", does=SLOW)
+    first = fleet.start("a", does=SLOW, timings=PATIENT)
     fleet.witness.wait_descendant()
-    second = fleet.waiting("b", behind="a")
+    second = fleet.waiting("b", behind="a", timings=PATIENT)
     asked = ask("resign")
     assert asked.wait() == 0, asked.err
     assert asked.out.startswith(f"{NAME} a has released it, after ") or asked.out.startswith(f"{NAME} b leads")
@@ -70,7 +70,7 @@ def test_every_lock_at_the_api_can_be_resigned_by_who_may_do_exactly_that(  # no
     user = own_plane.new_bare_user()
     own_plane.grant(user, namespace, rules(to_ask(kind, "x")))
     fleet = Fleet(own_plane, namespace, processes, witness)
-    leader = fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())
+    leader = fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig(), timings=PATIENT)
     fleet.witness.wait_descendant()
     asked = ask("resign", f"--lock={kind}", user=user)
     assert asked.wait() == 0, asked.err
@@ -119,7 +119,7 @@ def test_a_coordinated_candidate_that_contends_again_is_known_again_only_then(
 
 
 def test_with_no_release_too_what_is_asked_for_is_done(fleet: Fleet, ask: Ask) -> None:
-    leader = fleet.start("a", "--no-release")
+    leader = fleet.start("a", "--no-release", timings=PATIENT)
     fleet.witness.wait_start()
     assert ask("resign").wait() == 0
     assert leader.wait() == LOST
@@ -127,7 +127,7 @@ def test_with_no_release_too_what_is_asked_for_is_done(fleet: Fleet, ask: Ask) -
 
 
 def test_a_request_for_another_term_or_another_holder_is_ignored_and_removed(fleet: Fleet, ask: Ask) -> None:
-    leader = fleet.start("a")
+    leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     incarnation = fleet.lease()["metadata"]["annotations"][INCARNATION]
     for request in (
@@ -148,7 +148,7 @@ def test_a_request_for_another_term_or_another_holder_is_ignored_and_removed(fle
 
 
 def test_an_elector_that_dies_over_the_request_is_replaced_and_it_is_met(fleet: Fleet, ask: Ask) -> None:
-    leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",))
+    leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), timings=PATIENT)
     term = fleet.witness.wait_start()
     asked = ask("resign")
     leader.wait_err("stopping the command")
@@ -162,11 +162,11 @@ def test_an_elector_that_dies_over_the_request_is_replaced_and_it_is_met(fleet: 
 
 
 def test_a_command_that_does_not_stop_in_time_is_told_by_status_1(fleet: Fleet, ask: Ask) -> None:
-    fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",))
+    fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), timings=PATIENT)
     fleet.witness.wait_start()
-    asked = ask("resign", "--timeout=3s")
+    asked = ask("resign", "--timeout=5s")
     assert asked.wait() == NOT_DONE
-    assert asked.err.endswith("kleader: error: a has not resigned within 3s\n")
+    assert asked.err.endswith("kleader: error: a has not resigned within 5s\n")
 
 
 def test_nobody_is_asked_where_nobody_leads(fleet: Fleet, ask: Ask) -> None:
@@ -198,8 +198,7 @@ def test_a_client_go_leader_is_refused_and_not_written_to(
     fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     config = fleet.plane.kubeconfig(namespace=fleet.namespace)
-    processes.start(clientgo(config, fleet.namespace, "x", "foreign", fleet.witness.command(), lease_duration="5s",
-                             renew_deadline="3s", retry_period="1s"))  # fmt: skip
+    processes.start(clientgo(config, fleet.namespace, "x", "foreign", fleet.witness.command(), retry_period="1s"))
     fleet.witness.wait_start()
     for command in (("resign",), ("transfer", "--to=b")):
         asked = ask(*command)
@@ -252,7 +251,7 @@ def test_a_dead_leader_does_not_answer_and_force_clears_its_lock_after_its_own_d
 
 
 def test_force_does_not_touch_a_leader_that_lives(fleet: Fleet, ask: Ask) -> None:
-    fleet.start("a")
+    fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     forced = ask("resign", "--force", "--yes")
     assert forced.wait() == NOT_DONE
