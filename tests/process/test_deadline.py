@@ -60,14 +60,19 @@ def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, h
     assert not heard("Empty")[0]["release"]
 
 
-def test_a_renewal_moves_the_deadlines_and_only_forward(scripted: Scripted, witness: Witness, heard: Heard) -> None:
+def test_a_renewal_moves_the_deadlines_and_only_forward(
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
+) -> None:
+    flag = tmp_path / "renewed"
     backward = [0, "extend", {"stop_at": 0.15, "kill_at": 0.2}]
-    forward = [0, "extend", {"stop_at": 4.0, "kill_at": 4.5}]
-    kleader = scripted(witness.command(), [[0, "lead", lead(2.0, 2.5)], backward, forward])
+    forward = [str(flag), "extend", {"stop_at": 6.0, "kill_at": 6.5}]
+    kleader = scripted(witness.command(), [[0, "lead", lead(4.0, 4.5)], backward, forward])
     witness.wait_start()
+    wait_since_start(heard, 0.2)
+    flag.touch()
     assert kleader.wait() == 255
     (empty,) = heard("Empty")
-    assert empty["at"] - empty["born"] >= 4
+    assert empty["at"] - empty["born"] >= 6
     assert "the renew deadline has passed" in kleader.err
 
 
