@@ -88,7 +88,8 @@ def test_of_three_versions_the_oldest_leads_in_the_end_and_no_two_at_once(
     assert now() - begun < 15
     spec = coordinated.fleet.wait_spec("its term", holderIdentity="old")
     terms = coordinated.witness.terms()
-    assert (spec["strategy"], spec["leaseTransitions"]) == ("OldestEmulationVersion", len(terms))
+    assert spec["strategy"] == "OldestEmulationVersion"
+    assert spec["leaseTransitions"] >= len(terms), "a term may end before its command has written a line"
     assert spec["acquireTime"]
     coordinated.witness.check()
     trials.count(len(terms) - 1, "coordinated handovers to a better candidate")

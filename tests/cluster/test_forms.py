@@ -104,7 +104,7 @@ def _leaders(  # noqa: PLR0917
 
 def alike(said: str) -> str:
     """Without what differs between two looks: times, versions, and how wide they make a column."""
-    return re.sub(r" +", " ", re.sub(r"-?\d+(\.\d+)?", "0", said))
+    return re.sub(r" +", " ", re.sub(r"-?(\d+(\.\d+)?(d|h|ms?|s)?)+", "0", said))
 
 
 @pytest.mark.usefixtures("_leaders")
@@ -146,11 +146,11 @@ def test_an_answer_has_the_form_that_is_asked_for(  # noqa: PLR0917
 ) -> None:
     """Of a lock of two objects, from each candidate to the next."""
     place, fleet = Place(plane, namespace, PAIR), Fleet(plane, namespace, processes, witness)
-    fleet.start("c0", *place.options, kubeconfig=place.kubeconfig())
+    fleet.start("c0", *place.options, kubeconfig=place.kubeconfig(), timings=PATIENT)
     witness.wait_start()
     for number, (command, form, terminal) in enumerate(CHANGES, 1):
         leader, other = f"c{number - 1}", f"c{number}"
-        fleet.waiting(other, *place.options, kubeconfig=place.kubeconfig(), behind=leader)
+        fleet.waiting(other, *place.options, kubeconfig=place.kubeconfig(), behind=leader, timings=PATIENT)
         argv = asks.argv(command, form, f"--lock={PAIR}", "x", *([f"--to={other}"] if command == "transfer" else []))
         said = asks.at_a_terminal(argv) if terminal else asks.in_a_pipe(argv)
         assert "\x1b" not in said

@@ -126,12 +126,13 @@ def test_a_lock_of_two_objects_is_told_of_like_any_other(  # noqa: PLR0917
     second = fleet.waiting("b", *place.options, HTTP, behind="a", kubeconfig=place.kubeconfig(), timings=ROOMY)
     wait_until(lambda: leader(first)["leading"], "the start is told")
     wait_until(lambda: says(second, "a"), "its leader is told")
+    wait_until(lambda: json.loads(state.read_text())["leading"], "the start is told in the file")
     told = json.loads(state.read_text())
     assert (told["lock"], told["leader"], told["leading"], told["token"]) == (lock, "a", True, term.token)
     assert told["renewed"]["boot"] < told["stopAt"]["boot"] < told["killAt"]["boot"]
     began, before = time.monotonic(), metrics(first)[RENEWED]
-    wait_until(lambda: metrics(first)[RENEWED] >= before + 3, "three renewals")
-    assert time.monotonic() - began > 2 * PERIOD * 0.9
+    wait_until(lambda: metrics(first)[RENEWED] >= before + 5, "five renewals")
+    assert time.monotonic() - began > 3 * PERIOD * 0.9, "two counts for each took two periods; the first may be late"
     wait_until(lambda: json.loads(state.read_text())["killAt"]["boot"] > told["killAt"]["boot"], "a later deadline")
     assert metrics(first)["leader_election_master_status"] == 1
     assert metrics(second)["leader_election_master_status"] == metrics(second)[RENEWED] == 0
