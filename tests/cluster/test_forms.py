@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.cluster.contract import Place
-from tests.cluster.fleet import Fleet, kill_whole
+from tests.cluster.fleet import PATIENT, Fleet, kill_whole
 from tests.cluster.test_status import wait_out
 from tests.process.test_terminal import Terminal
 
@@ -37,7 +37,7 @@ LOOKS = [
 ]
 ANSWERS = ("", "json", "yaml", "name")
 PAIR = "endpointsleases"
-PATIENT = ("--lease-duration=10m", "--renew-deadline=5m", "--retry-period=1m")  # no answer is slow to it
+CALM = ("--lease-duration=10m", "--renew-deadline=5m", "--retry-period=1m")  # no answer is slow to it
 NAMES = "endpoints/x\nlease.coordination.k8s.io/x\n"
 
 
@@ -111,7 +111,7 @@ def alike(said: str) -> str:
 @pytest.mark.timeout(180)
 def test_a_look_is_the_same_at_a_terminal_and_in_a_pipe_but_for_colours(asks: Asks, trials: Trials) -> None:
     """Which are in what people read alone."""
-    args = {"status": (), "wait": ("--for=leader", "k"), "check": ("--name=k", *PATIENT)}
+    args = {"status": (), "wait": ("--for=leader", "k"), "check": ("--name=k", *CALM)}
     for command, form in LOOKS:
         argv = asks.argv(command, form, *args[command])
         piped, shown = asks.both(argv)
