@@ -97,7 +97,7 @@ def test_a_lock_file_decides_nothing_and_its_token_grows(tmp_path: Path, data: b
         plan = SimpleNamespace(identity="me", namespace="ns", file=path)
         channel = Heard()
         guard = Guard(
-            cast("Plan", plan), cast("Channel", channel), cast("Log", SimpleNamespace(role="")),
+            cast("Plan", plan), cast("Channel", channel), cast("Log", SimpleNamespace(role="", info=print)),
             cast("Process", SimpleNamespace(pid=os.getpid())), fd, cast("socket.socket", None),
         )  # fmt: skip
         guard._term = 1
