@@ -52,10 +52,10 @@ class GoSingle:
 
     async def get(self, timeout: float) -> tuple[Record, object]:
         """Raw records are JSON, with times in whole seconds."""
-        self._cached = await self._part.get(timeout)
-        if self._cached.fault:
+        got = await self._part.get(timeout)
+        if got.fault:  # and is not written over: a Lease can always be read, as somebody else's
             raise LockError(Kind.REFUSED, "invalid character")
-        record = self._cached.record
+        self._cached, record = got, got.record
         return record, replace(record, acquired=_second(record.acquired), renewed=_second(record.renewed))
 
     async def create(self, record: Record, timeout: float) -> None:
@@ -210,7 +210,7 @@ class Rival(Host):
             if raw != self._raw:
                 self._observe(old)
                 self._raw = raw
-            if old.holder and self._valid(now) and not self._mine:
+            if self._barred(old, now, wall):
                 return False
             record = replace(fresh, transitions=old.transitions + 1)
             if self._mine:
@@ -220,6 +220,11 @@ class Rival(Host):
             return False
         self._observe(record)
         return True
+
+    def _barred(self, old: Record, now: float, wall: int) -> bool:
+        """By another's term; or, as it would not survive that, by its own write of this second (see above)."""
+        again = self._modern and self._mine and _second(old.renewed) == _second(wall)
+        return again or bool(old.holder and self._valid(now) and not self._mine)
 
     async def _release(self) -> None:
         """v0.36 reads the object first, v0.23 does not; that the former may release another's lease is left out."""
