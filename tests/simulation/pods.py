@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kleader.election import events as e
 from kleader.election.state import Candidate
+from kleader.locks.notes import INCARNATION
 from kleader.locks.owned import Home, OwnedLock
 from tests.simulation.machine import Machine
 from tests.simulation.pair import Pair
@@ -178,7 +179,11 @@ class Pods(Schedule):
     def taking(self) -> bool:
         """Whether a creation is on its way, or somebody is about to lead and would notice a deletion a moment later."""
         states = [host.state for host in self.hosts if isinstance(host, InPod) and host.state]
-        return self.now <= self.created_by or any(isinstance(state.pending, e.Write) for state in states)
+        kept = self.store.objects.get(LOCK, {"metadata": {}})["metadata"].get("annotations", {}).get(INCARNATION)
+        return self.now <= self.created_by or any(
+            isinstance(state.pending, e.Write) or (isinstance(state.pending, e.Get) and state.incarnation == kept)
+            for state in states
+        )
 
     def join(self, kind: str, name: str, identity: str) -> Host:  # noqa: ARG002
         """One more candidate."""

@@ -61,6 +61,11 @@ def test_what_client_go_does_to_itself_is_not_held_against_kleader(seed: int, ki
     assert schedule(seed, kind).play_or_fail() is None
 
 
+def test_what_hands_delete_from_under_who_is_about_to_lead_is_not_held_against_kleader() -> None:
+    """It has written the ConfigMap, and the answer that says so is on its way: as with every lock, it leads on that."""
+    assert schedule(3065477542, "leader-for-life").play_or_fail() is None
+
+
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
     stories = [_told_with(hash_seed) for hash_seed in ("1", "2")]
     assert stories[0] == stories[1]
