@@ -83,6 +83,33 @@ class DeletedMeanwhile(Deleted):
         return super().bound(fleet, hold) + fleet.kind.duration
 
 
+class DeletedForLife(Fault):
+    """Its leader hears nothing and goes on, so it stays with that one's Pod, for all who have seen whose it was.
+
+    Who is new has not: nobody comes before the command is dead.
+    """
+
+    name = "leader-for-life deleted by hand, its leader cut off"
+    ends = True
+
+    def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
+        return fleet.kind.for_life
+
+    def inject(self, trial: Trial) -> None:
+        fleet = trial.fleet
+        assert trial.leader.access is not None
+        proxy = trial.leader.access.proxy
+        trial.undo.callback(proxy.switch, "pass")
+        proxy.switch("silent", 0)
+        fleet.plane.api.request("DELETE", path("v1", "ConfigMap", fleet.namespace, "x"))
+        time.sleep(trial.rng.uniform(0.5, fleet.kind.duration))
+        proxy.switch("pass")
+        until = time.monotonic() + PATIENCE
+        while fleet.still(trial.term) and fleet.lives(trial.leader.identity):
+            assert time.monotonic() < until, "its command goes on"
+            time.sleep(0.05)
+
+
 class Edited(Fault):
     """Another name for the holder; the rest of the record, and the incarnation, stay."""
 
@@ -126,6 +153,7 @@ FAULTS: tuple[Fault, ...] = (
     Deleted(),
     Deleted(half=True),
     DeletedMeanwhile(),
+    DeletedForLife(),
     Edited("holder edited", NOBODY),
     Edited("half of a multilock edited", NOBODY, half=True),
     Edited("half of a multilock emptied", "", half=True),

@@ -234,14 +234,15 @@ class Fleet:
     def settle(self, timeout: float, over: Term | None = None) -> bool:
         """Start again who has ended, until the fleet is whole and that term is over; False where it is not in time."""
         until = time.monotonic() + timeout
-        while not self.whole or (over and self._still(over)):
+        while not self.whole or (over and self.still(over)):
             self.look_after()
             if time.monotonic() > until:
                 return False
             time.sleep(0.05)
         return True
 
-    def _still(self, term: Term) -> bool:
+    def still(self, term: Term) -> bool:
+        """Whether no other has begun."""
         newest = self.witness.newest()
         return newest is not None and newest.main.key == term.main.key
 
@@ -251,7 +252,7 @@ class Fleet:
             if candidate.running:
                 continue
             if self.kind.for_life:
-                if self._lives(candidate.identity):
+                if self.lives(candidate.identity):
                     continue
                 with contextlib.suppress(OSError, AssertionError):  # the API server is away just now
                     self._remove_pod(candidate.identity)
@@ -267,7 +268,7 @@ class Fleet:
         if self.plane.api.find(path_of(self._pods[name])) is None:
             del self._pods[name]
 
-    def _lives(self, identity: str) -> bool:
+    def lives(self, identity: str) -> bool:
         """Whether any process of this candidate's command does: a Pod outlives them."""
         log = str(self.witness.path)
         for each in psutil.process_iter():
