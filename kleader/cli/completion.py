@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import urllib.parse
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,8 +25,8 @@ SHELLS = ("bash", "zsh", "fish")
 IN_KUBECONFIG = ("contexts", "clusters", "users")
 IN_CLUSTER = ("namespaces", "leases")
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-_PAGE = 500
-_MOST_PAGES = 100  # nobody chooses among more
+_PAGE = "500"
+_MOST = 50_000  # nobody chooses among more
 
 EPILOG = """
 \b
@@ -89,18 +90,15 @@ def _leases(namespace: str) -> str:
 
 async def _names(api: Api, target: str, timeout: float) -> list[str]:
     """Of all objects of a collection, page by page."""
+    from kleader.locks.pages import pages
+
     names: list[str] = []
-    asked: set[str] = set()
-    query: dict[str, Any] = {"limit": _PAGE}
-    while True:
-        found = await api.call("GET", f"{target}?{urllib.parse.urlencode(query)}", None, timeout, accept=_NAMES_ALONE)
-        items, metadata = found.get("items"), found.get("metadata")
-        for each in items if isinstance(items, list) else ():
-            about = each.get("metadata") if isinstance(each, dict) else None
-            if isinstance(about, dict) and isinstance(about.get("name"), str):
-                names.append(about["name"])
-        token = metadata.get("continue") if isinstance(metadata, dict) else None
-        if not token or not isinstance(token, str) or token in asked or len(asked) == _MOST_PAGES:
-            return names
-        asked.add(token)
-        query["continue"] = token
+    async with aclosing(pages(api, target, {"limit": _PAGE}, timeout, accept=_NAMES_ALONE)) as listed:
+        async for items, _ in listed:
+            for each in items:
+                about = each.get("metadata") if isinstance(each, dict) else None
+                if isinstance(about, dict) and isinstance(about.get("name"), str):
+                    names.append(about["name"])
+            if len(names) > _MOST:
+                break
+    return names

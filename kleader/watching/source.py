@@ -12,6 +12,7 @@ from kleader.link.plan import FOR_LIFE
 from kleader.locks.api import JSON
 from kleader.locks.base import LockError, WatchError
 from kleader.locks.object import texts
+from kleader.locks.pages import pages
 from kleader.watching import decode
 from kleader.watching.pairs import PAIRS
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from kleader.locks.api import Api
     from kleader.watching.seen import Key, Seen
 
-PAGE = 250  # objects; each may have 256 KiB of annotations
+_PAGE = "250"  # objects; each may have 256 KiB of annotations
 _LONGEST_PAGE = 128 << 20  # bytes
-_MOST_PAGES = 4000  # of which the last object would be the millionth
 POLL = 2.0  # seconds between two looks where watching is denied; client-go's retry period
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0  # seconds
 NODES = "kube-node-lease"
@@ -153,30 +153,22 @@ class Source:
     async def _list(self) -> tuple[list[dict[str, Any]], str]:
         """Page by page; at once where the first page has grown too old for the next one, as client-go's pager."""
         try:
-            return await self._pages(PAGE)
+            return await self._pages(_PAGE)
         except LockError as error:
             if error.failure.kind is not Kind.REFUSED:
                 raise
-            return await self._pages(0)
+            return await self._pages("")
 
-    async def _pages(self, size: int) -> tuple[list[dict[str, Any]], str]:
-        found: list[dict[str, Any]] = []
-        asked: set[str] = set()
-        query = {**self._selectors(), **({"limit": str(size)} if size else {})}
-        while True:
-            target = f"{self._collection}{f'?{urllib.parse.urlencode(query)}' if query else ''}"
-            page = await self._get(target, "PartialObjectMetadataList")
-            items, metadata = page.get("items"), page.get("metadata")
-            if not isinstance(items or [], list) or not isinstance(metadata, dict):
-                raise self.api.unreadable(f"something that is no list of {self.shelf.plural}")
-            found += items or []
-            token = str(metadata.get("continue") or "")
-            if not token:
-                return found, str(metadata.get("resourceVersion") or "")
-            if token in asked or len(asked) == _MOST_PAGES:
-                raise self.api.unreadable(f"a list of {self.shelf.plural} that has no end")
-            asked.add(token)
-            query["continue"] = token
+    async def _pages(self, size: str) -> tuple[list[dict[str, Any]], str]:
+        query = self._selectors() | ({"limit": size} if size else {})
+        accept = self._accept("PartialObjectMetadataList")
+        listed = pages(self.api, self._collection, query, self._timeout, accept=accept, most=_LONGEST_PAGE)
+        found, version = list[dict[str, Any]](), ""
+        async with aclosing(listed):
+            async for items, metadata in listed:
+                found += items
+                version = str(metadata.get("resourceVersion") or "")
+        return found, version
 
     async def _watch(self, version: str) -> AsyncGenerator[News, None]:
         query = {"watch": "1", "allowWatchBookmarks": "true", **self._selectors()}

@@ -51,10 +51,15 @@ def test_who_may_not_list_is_told_in_a_line_that_no_script_shows(own_plane: Cont
 
 
 def test_whatever_is_answered_is_no_traceback(own_plane: ControlPlane, namespace: str) -> None:
-    odd = {"items": [7, {}, {"metadata": 7}, {"metadata": {"name": 7}}, {"metadata": {"name": "x"}}], "metadata": 7}
+    odd = {"items": [7, {}, {"metadata": 7}, {"metadata": {"name": 7}}, {"metadata": {"name": "x"}}], "metadata": {}}
     with HttpProxy(own_plane) as proxy:
         config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
-        for action in (faults.raw(b"\x00"), faults.answer(200, b"[]"), faults.answer(500, b"no")):
+        for action in (
+            faults.raw(b"\x00"),
+            faults.answer(200, b"[]"),
+            faults.answer(200, {**odd, "metadata": 7}),
+            faults.answer(500, b"no"),
+        ):
             rule = proxy.on(action, times=None)
             done = ask("leases", config)
             assert (done.returncode, len(done.stderr.splitlines())) == (125, 1)

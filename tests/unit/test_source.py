@@ -10,7 +10,7 @@ import pytest
 
 from kleader.cli import reach
 from kleader.election.events import Kind
-from kleader.locks import answers
+from kleader.locks import answers, pages
 from kleader.locks.base import LockError, WatchError
 from kleader.watching import source as sources
 from kleader.watching.source import CONFIG_MAPS, LEASES, News, Source, Where
@@ -93,7 +93,7 @@ def test_a_list_is_read_page_by_page() -> None:
 
 @pytest.mark.parametrize("tokens", [["next"] * 2, map(str, range(100))], ids=["the same", "others"])
 def test_a_list_without_an_end_is_not_followed_for_ever(tokens: Iterable[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_MOST_PAGES", 9)
+    monkeypatch.setattr(pages, "_MOST_PAGES", 9)
     api = Scripted(*(page("a", more=token) for token in tokens))
     with pytest.raises(LockError, match="a list of leases that has no end"):
         asyncio.run(of(api).look())
