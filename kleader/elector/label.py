@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kleader import platform
 from kleader.election.state import Phase
-from kleader.locks.answers import ForbiddenError
-from kleader.locks.api import Api
-from kleader.locks.base import LockError
+from kleader.elector.errand import Errand
 from kleader.locks.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kleader.election.state import State
+    from kleader.locks.api import Api
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
 
@@ -38,20 +37,21 @@ class Pod(NamedTuple):
 
 
 class Label:
-    """Written on a connection of its own, again and again until it is there; no request of the lock waits for it.
+    """Written again and again until it is there.
 
     ``told``: its key, the leader's value, and that of all others, "" for no label.
     """
 
     def __init__(self, credentials: Credentials, log: Log, pod: Pod, told: Sequence[str]) -> None:
-        self._credentials, self._log, self._pod = credentials, log, pod
+        self._log, self._pod = log, pod
         self._key, *self._values = told
+        grant = f"grant patch on pods, so that the label {self._key} tells who leads"
+        self._errand = Errand(credentials, log, grant, f"the Pod's label {self._key} is not written", matters=True)
         self._runs = False
         self._wanted = ""
         self._written: str | None = None  # what an earlier process has left is not known
         self._changed = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
-        self._warned = False
 
     def follow(self, state: State) -> None:
         """After each step of the election."""
@@ -111,28 +111,15 @@ class Label:
             return
 
     async def _write(self, value: str) -> bool:
-        """Nothing is ever raised: no label is worth a term."""
         metadata: dict[str, Any] = {"labels": {self._key: value or None}}
         if self._pod.uid:
             metadata["uid"] = self._pod.uid  # another Pod of this name is none of ours
-        api = Api(self._credentials, guest=True)
-        where = (urllib.parse.quote(each, safe="") for each in self._pod[:2])
-        try:
-            await api.call("PATCH", "/api/v1/namespaces/{}/pods/{}".format(*where), {"metadata": metadata}, TIMEOUT)
-        except ForbiddenError as error:
-            self._warn(f"grant patch on pods, so that the label {self._key} tells who leads: {error}")
-        except LockError as error:
-            self._warn(f"the Pod's label {self._key} is not written: {error}")
-        except Exception as error:  # noqa: BLE001
-            self._warn(f"the Pod's label {self._key} is not written: {type(error).__name__}: {error}")
-        else:
-            self._log.debug(f"the Pod's label {self._key} is {value or 'removed'}")
-            self._warned = False
-            return True
-        finally:
-            api.close()
-        return False
+        target = "/api/v1/namespaces/{}/pods/{}".format(*(urllib.parse.quote(each, safe="") for each in self._pod[:2]))
 
-    def _warn(self, message: str) -> None:
-        (self._log.debug if self._warned else self._log.warning)(message)
-        self._warned = True
+        async def patch(api: Api) -> None:
+            await api.call("PATCH", target, {"metadata": metadata}, TIMEOUT)
+
+        done = await self._errand.run(patch)
+        if done:
+            self._log.debug(f"the Pod's label {self._key} is {value or 'removed'}")
+        return done

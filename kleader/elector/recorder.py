@@ -8,9 +8,7 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from kleader.election.state import Phase
-from kleader.locks.answers import ForbiddenError
-from kleader.locks.api import Api
-from kleader.locks.base import LockError
+from kleader.elector.errand import Errand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from kleader.election.state import State
     from kleader.elector.label import Label
     from kleader.elector.roll import Roll
+    from kleader.locks.api import Api
     from kleader.locks.base import Lock
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
@@ -27,12 +26,13 @@ TIMEOUT = 5.0  # seconds for one Event
 _MOMENT = 0.06  # seconds: machine and server have a handover to do first, the last leader's or one's own
 _LONGEST_PARTING = 0.5  # seconds that a release waits for the Pod's label
 _LONGEST_NAME = 253  # characters, of any object
+_GRANT = "grant create on events, so that Events tell who leads"
 
 
 class Recorder:
     """Tells of one identity, in the name of one component: client-go's users take the lock's name for that.
 
-    Each Event has a connection of its own and one try, so that nothing else waits for it. Nothing is ever raised.
+    Each Event has one try.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - who tells, of whom, and what else is told
@@ -46,10 +46,9 @@ class Recorder:
     ) -> None:
         self.label = label  # which tells the same on the Pod
         self._roll = roll  # which tells the control plane in time who else is there
-        self._credentials, self._log = credentials, log
+        self._errand = Errand(credentials, log, _GRANT, "no Event was written")
         self._identity, self._component = identity, component
         self._under_way: set[asyncio.Task[None]] = set()
-        self._warned = False
         self._about: Sequence[dict[str, str]] = ()  # the lock's objects, in a term
 
     def follow(self, lock: Lock, state: State) -> None:
@@ -101,20 +100,12 @@ class Recorder:
 
     async def _send(self, body: dict[str, Any]) -> None:
         await asyncio.sleep(_MOMENT)
-        api = Api(self._credentials, guest=True)
         namespace = urllib.parse.quote(body["metadata"]["namespace"], safe="")
-        try:
+
+        async def send(api: Api) -> None:
             await api.call("POST", f"/api/v1/namespaces/{namespace}/events", body, TIMEOUT)
-        except ForbiddenError as error:
-            say = self._log.debug if self._warned else self._log.warning
-            self._warned = True
-            say(f"grant create on events, so that Events tell who leads: {error}")
-        except LockError as error:
-            self._log.debug(f"no Event was written: {error}")
-        except Exception as error:  # noqa: BLE001 - no Event is worth a term
-            self._log.debug(f"no Event was written: {type(error).__name__}: {error}")
-        finally:
-            api.close()
+
+        await self._errand.run(send)
 
 
 def event(reference: Mapping[str, str], message: str, component: str, now: int) -> dict[str, Any]:

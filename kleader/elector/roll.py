@@ -12,28 +12,31 @@ from __future__ import annotations
 import asyncio
 import time
 import urllib.parse
+from contextlib import aclosing
 from typing import TYPE_CHECKING, NamedTuple
 
 from kleader import platform
 from kleader.election.events import Kind
 from kleader.election.record import micro_time
 from kleader.election.state import Phase
-from kleader.locks.answers import ForbiddenError
-from kleader.locks.api import Api
+from kleader.elector.errand import Errand
 from kleader.locks.base import LockError
 from kleader.locks.candidate import PATIENCE, instant
 from kleader.locks.object import texts
+from kleader.locks.pages import pages
 from kleader.locks.within import within
 
 if TYPE_CHECKING:
     from kleader.election.state import State
     from kleader.locks.answers import Skew
+    from kleader.locks.api import Api
     from kleader.locks.candidate import LeaseCandidate
     from kleader.locks.credentials import Credentials
     from kleader.log import Log
 
-_PAGE = 500  # LeaseCandidates; the API server selects them by no field of theirs
+_PAGE = "500"  # LeaseCandidates; the API server selects them by no field of theirs
 _SECOND = 1_000_000  # microseconds
+_GRANT = "grant list and patch on leasecandidates, so that one that crashed delays no handover long"
 
 
 class Present(NamedTuple):
@@ -47,16 +50,16 @@ class Present(NamedTuple):
 
 
 class Roll:
-    """Called once in a term, on a connection of its own; nothing waits for it, and nothing is ever raised.
+    """Called once in a term; nothing waits for it.
 
     ``own`` is the LeaseCandidate that is not asked; ``timeout``: seconds for each request.
     """
 
     def __init__(self, credentials: Credentials, log: Log, own: LeaseCandidate, timeout: float) -> None:
-        self._credentials, self._log, self._own, self._timeout = credentials, log, own, timeout
+        self._errand = Errand(credentials, log, _GRANT, "the roll was not called")
+        self._log, self._own, self._timeout = log, own, timeout
         self._term, self._until = "", 0.0  # the present one, and when it is lost unless it is renewed
         self._called = ""  # in this one
-        self._warned = False
         self.under_way: set[asyncio.Task[None]] = set()
 
     def follow(self, state: State) -> None:
@@ -69,47 +72,30 @@ class Roll:
         """The term begins to end in good order. One that is past its deadline has no time to give away."""
         if self._called != self._term and platform.clock() < self._until:
             self._called = self._term
-            task = asyncio.get_running_loop().create_task(self._safely())
+            task = asyncio.get_running_loop().create_task(self._run())
             self.under_way.add(task)
             task.add_done_callback(self.under_way.discard)
 
-    async def _safely(self) -> None:
-        api = Api(self._credentials, guest=True)
-        try:
-            async with within(PATIENCE):  # an answer that is asked for later helps nobody
-                await self._all(api)
-        except ForbiddenError as error:
-            say = self._log.debug if self._warned else self._log.warning
-            self._warned = True
-            say(f"grant list and patch on leasecandidates, so that one that crashed delays no handover long: {error}")
-        except LockError as error:
-            self._log.debug(f"the roll was not called: {error}")
-        except Exception as error:  # noqa: BLE001 - no roll is worth a term
-            self._log.debug(f"the roll was not called: {type(error).__name__}: {error}")
-        finally:
-            api.close()
+    async def _run(self) -> None:
+        await self._errand.run(self._all)
 
     async def _all(self, api: Api) -> None:
         """One after the other, the latest sign of life first: those are the ones that would be believed."""
-        present = await self._listed(api)
-        now, skew, asked = time.time_ns() // 1000, api.skew, 0
-        for each in sorted(present, key=lambda each: -each.renewed):
-            if skew and (ping := ping_time(each, now, skew)):
-                asked += await self._ask(api, each, ping)
+        async with within(PATIENCE):  # an answer that is asked for later helps nobody
+            present = await self._listed(api)
+            now, skew, asked = time.time_ns() // 1000, api.skew, 0
+            for each in sorted(present, key=lambda each: -each.renewed):
+                if skew and (ping := ping_time(each, now, skew)):
+                    asked += await self._ask(api, each, ping)
         self._log.debug(f"called the roll: asked {asked} of {len(present)} candidates for a sign of life")
 
     async def _listed(self, api: Api) -> list[Present]:
         """Those of this lock but one's own. Of a namespace full of others no more than a page is kept at a time."""
-        query, found = {"limit": str(_PAGE)}, list[Present]()
-        while True:
-            page = await api.call("GET", f"{self._own.collection}?{urllib.parse.urlencode(query)}", None, self._timeout)
-            items, metadata = page.get("items") or [], page.get("metadata")
-            if not isinstance(items, list) or not isinstance(metadata, dict):
-                raise api.unreadable("something that is no list of leasecandidates")
-            found += [each for item in items if (each := present(item, self._own.lease))]
-            if not metadata.get("continue"):
-                return [each for each in found if each.name != self._own.identity]
-            query["continue"] = str(metadata["continue"])
+        found: list[Present] = []
+        async with aclosing(pages(api, self._own.collection, {"limit": _PAGE}, self._timeout)) as listed:
+            async for items, _ in listed:
+                found += [each for item in items if (each := present(item, self._own.lease))]
+        return [each for each in found if each.name != self._own.identity]
 
     async def _ask(self, api: Api, each: Present, ping: int) -> bool:
         """One that was written since it was listed lives, or has been asked by the control plane."""

@@ -12,10 +12,10 @@ import pytest
 
 from kleader.elector import recorder as module
 from kleader.elector.recorder import BECAME, STOPPED, Recorder
-from kleader.log import Log
 from tests.cluster.fleet import instant
 from tests.support import faults
 from tests.support.api import path
+from tests.support.heard import Heard
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
 from tests.support.processes import wait_until
@@ -41,21 +41,7 @@ OBJECTS: dict[Lock, tuple[str, str]] = {
 }
 
 
-class Heard(Log):
-    """What would be written to stderr."""
-
-    def __init__(self) -> None:
-        super().__init__(verbosity=2)
-        self.lines: list[tuple[str, str]] = []
-
-    def _line(self, level: str, message: str, _fields: dict[str, object]) -> None:
-        self.lines.append((level, message))
-
-    def of(self, level: str) -> list[str]:
-        return [message for each, message in self.lines if each == level]
-
-
-def tell(config: Path, log: Log, act: Callable[[Recorder], Coroutine[None, None, None]], name: str = "x") -> None:
+def tell(config: Path, log: Heard, act: Callable[[Recorder], Coroutine[None, None, None]], name: str = "x") -> None:
     """Let `act` use a recorder for the identity `a`."""
 
     async def work() -> None:
@@ -183,7 +169,7 @@ def test_whatever_fails_is_a_word_for_who_looks_for_it_and_no_more(
             for number in range(len(FAULTS)):
                 await recorder.record(reference(namespace), BECAME)
                 assert len(log.lines) == number + 1
-                assert not recorder._credentials._refused
+                assert not recorder._errand._credentials._refused
             await recorder.record(reference(namespace), BECAME)
 
         tell(own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url), log, act)

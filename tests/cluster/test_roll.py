@@ -197,7 +197,7 @@ def test_only_this_locks_candidates_are_asked_and_none_that_has_changed_since_it
     api, log = own_plane.api, Log(verbosity=2)
     said: list[str] = []
     monkeypatch.setattr(log, "debug", said.append)
-    monkeypatch.setattr(rolls, "_PAGE", 2)
+    monkeypatch.setattr(rolls, "_PAGE", "2")
     for lease, names in (("y", ("b", "c", "e", "g")), ("x", ("a", "d", "f", "me"))):
         for name in names:
             api.create(lease_candidate(namespace, name, lease))

@@ -14,12 +14,12 @@ from kleader.election.events import Kind
 from kleader.election.record import micro_time
 from kleader.election.state import Candidate, Phase, State
 from kleader.election.timing import Timing
-from kleader.elector import roll as rolls
+from kleader.elector import errand
 from kleader.elector.recorder import Recorder
 from kleader.elector.roll import Present, Roll, ping_time, present
 from kleader.locks.answers import ForbiddenError, Skew
 from kleader.locks.base import LockError
-from kleader.log import Log
+from tests.support.heard import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -51,7 +51,9 @@ class Server:
         self.skew: Skew | None = Skew(0.0, 0.5)
         self.silent = False
 
-    async def call(self, method: str, target: str, body: dict[str, Any] | None, _timeout: float) -> dict[str, Any]:
+    async def call(
+        self, method: str, target: str, body: dict[str, Any] | None, _timeout: float, **_: object
+    ) -> dict[str, Any]:
         """As the road to an API server has it."""
         self.asked.append((method, target))
         if self.silent:
@@ -82,17 +84,6 @@ class Own:
     identity, lease, collection = "me", "x", "/candidates"
 
 
-class Heard(Log):
-    """What would be written to stderr."""
-
-    def __init__(self) -> None:
-        super().__init__(verbosity=2)
-        self.lines: list[tuple[str, str]] = []
-
-    def _line(self, level: str, message: str, _fields: dict[str, object]) -> None:
-        self.lines.append((level, message))
-
-
 class Called:
     """A roll, at a clock that stands still."""
 
@@ -108,7 +99,7 @@ class Called:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     made = Server()
-    monkeypatch.setattr(rolls, "Api", lambda _credentials, *, guest: made if guest else None)
+    monkeypatch.setattr(errand, "Api", lambda _credentials, *, guest: made if guest else None)
     monkeypatch.setattr(time, "time_ns", lambda: NOW * 1000)
     monkeypatch.setattr(platform, "clock", lambda: 101.0)
     return made

@@ -1,0 +1,20 @@
+"""A log that keeps what it is told."""
+
+from __future__ import annotations
+
+from kleader.log import Log
+
+
+class Heard(Log):
+    """What would be written to stderr: level and message of each line."""
+
+    def __init__(self) -> None:
+        super().__init__(verbosity=2)
+        self.lines: list[tuple[str, str]] = []
+
+    def _line(self, level: str, message: str, _fields: dict[str, object]) -> None:
+        self.lines.append((level, message))
+
+    def of(self, level: str) -> list[str]:
+        """The messages of one level."""
+        return [message for each, message in self.lines if each == level]
