@@ -55,6 +55,14 @@ MUTANTS = [
         "            pass\n",
         "unit/test_lease_candidate.py::test_who_was_asked_just_before_the_leader_left_gives_one_more_sign_of_life[now]",
     ),
+    # --- what is told beside the lock
+    Mutant(
+        "no errand ends a term",
+        "elector/errand.py",
+        "        except Exception as error:  # noqa: BLE001 - as the module says\n",
+        "        except ValueError as error:\n",
+        "unit/test_errand.py::test_nothing_is_raised_and_who_asked_is_told",
+    ),
     # --- the second guard
     Mutant(
         "the second guard asks before it kills",
