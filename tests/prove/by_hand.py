@@ -86,7 +86,7 @@ class DeletedMeanwhile(Deleted):
 class DeletedForLife(Fault):
     """Its leader hears nothing and goes on, so it stays with that one's Pod, for all who have seen whose it was.
 
-    Who is new has not: nobody comes before the command is dead.
+    Who has not, as one that is new, or that polls just now, takes it: it is not tried beside such a one.
     """
 
     name = "leader-for-life deleted by hand, its leader cut off"
@@ -97,11 +97,17 @@ class DeletedForLife(Fault):
 
     def inject(self, trial: Trial) -> None:
         fleet = trial.fleet
+        api, place = fleet.plane.api, path("v1", "ConfigMap", fleet.namespace, "x")
+        owners = api.get(place)["metadata"].get("ownerReferences") or [{}]
+        if owners[0].get("name") != trial.leader.identity:
+            raise Missed("the lock is not the leader's any more")
+        if not all(each.knows_of(trial.leader.identity) for each in fleet.others(trial.leader)):
+            raise Missed("somebody has not seen whose it is")
         assert trial.leader.access is not None
         proxy = trial.leader.access.proxy
         trial.undo.callback(proxy.switch, "pass")
         proxy.switch("silent", 0)
-        fleet.plane.api.request("DELETE", path("v1", "ConfigMap", fleet.namespace, "x"))
+        api.delete(place)
         time.sleep(trial.rng.uniform(0.5, fleet.kind.duration))
         proxy.switch("pass")
         until = time.monotonic() + PATIENCE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -114,6 +115,10 @@ class Candidate:
         """It has told of a leader: itself, another, or somebody whom a lock file without its content does not name."""
         told = ("the leader is ", "became leader", "new leader: ", "the lock is held")
         return any(each in self.process.err for each in told)
+
+    def knows_of(self, leader: str) -> bool:
+        """Whether it is the last one that it has told of."""
+        return re.findall(r"the leader is (\S+)$", self.process.err, re.MULTILINE)[-1:] == [leader]
 
     @property
     def led(self) -> int:

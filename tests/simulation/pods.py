@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from kleader.election import events as e
-from kleader.election.state import Candidate
+from kleader.election.state import Candidate, Phase
 from kleader.locks.notes import INCARNATION
 from kleader.locks.owned import Home, OwnedLock
 from tests.simulation.machine import Machine
@@ -181,7 +181,8 @@ class Pods(Schedule):
         states = [host.state for host in self.hosts if isinstance(host, InPod) and host.state]
         kept = self.store.objects.get(LOCK, {"metadata": {}})["metadata"].get("annotations", {}).get(INCARNATION)
         return self.now <= self.created_by or any(
-            isinstance(state.pending, e.Write) or (isinstance(state.pending, e.Get) and state.incarnation == kept)
+            isinstance(state.pending, e.Write)
+            or (isinstance(state.pending, e.Get) and state.phase is Phase.FOLLOWING and state.incarnation == kept)
             for state in states
         )
 
@@ -312,8 +313,6 @@ def delete(world: Schedule, trouble: Trouble) -> None:
     for host in pods.hosts:
         one = cast("InPod", host)
         own = pods.store.objects.get(("pods", one.pod), {"metadata": {"uid": ""}})["metadata"]["uid"]
-        if one.state and isinstance(one.state.pending, e.Write):
-            return
         if one.up and not owners & {own, *(json.loads(one.memory)[1:] if one.memory else ())}:
             return
     pods.log("deleted")

@@ -62,7 +62,7 @@ def test_what_client_go_does_to_itself_is_not_held_against_kleader(seed: int, ki
 
 
 def test_what_hands_delete_from_under_who_is_about_to_lead_is_not_held_against_kleader() -> None:
-    """It has written the ConfigMap, and the answer that says so is on its way: as with every lock, it leads on that."""
+    """It has written the ConfigMap, and the answer that says so is on its way: it leads on that, for a moment."""
     assert schedule(3065477542, "leader-for-life").play_or_fail() is None
 
 
