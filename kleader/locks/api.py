@@ -30,7 +30,12 @@ _BROKEN = (OSError, asyncio.TimeoutError, h11.ProtocolError, ValueError)
 JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
 _OK = 200
+_GONE = 410
 _DONE = {_OK, 201}
+
+
+class _TooOldError(WatchError):
+    """The version to watch from."""
 
 
 class Api:
@@ -102,6 +107,8 @@ class Api:
             if answer.status != _OK:
                 error = self._refused(answer, target)
                 reason, denied = f"the watch was refused: {error}", isinstance(error, answers.ForbiddenError)
+                if answer.status == _GONE:
+                    raise _TooOldError(reason, begun=False)
                 raise WatchError(reason, denied=denied, begun=False, retry_after=error.failure.retry_after)
             begun = True
             async with aclosing(connection.lines(SILENCE)) as lines:
@@ -123,8 +130,36 @@ class Api:
     ) -> AsyncGenerator[dict[str, Any] | None, None]:
         """Watch one object: each state after ``version`` ("": the present one too), None: it is gone.
 
-        Bookmarks only show the watch to be alive.
+        The API server remembers no more than its latest changes, and none from before its start, so the version of an
+        object that nobody writes is soon too old for it. Then the present state is asked for; where there is none, a
+        WatchError with ``moved``.
         """
+        try:
+            async with aclosing(self._states(collection, name, version, timeout)) as states:
+                async for found in states:
+                    yield found
+        except _TooOldError:
+            if not version:
+                raise
+        else:
+            return
+        async with aclosing(self._states(collection, name, "", timeout)) as states:
+            try:
+                async with within(timeout):
+                    present = await anext(states, None)
+            except asyncio.TimeoutError:
+                present = None
+            if present is None:
+                raise WatchError(f"there is no {name} to be watched", moved=True)
+            if _later(present, version):
+                yield present
+            async for found in states:
+                yield found
+
+    async def _states(
+        self, collection: str, name: str, version: str, timeout: float
+    ) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """Bookmarks only show the watch to be alive."""
         query = {"watch": "1", "fieldSelector": f"metadata.name={name}", "allowWatchBookmarks": "true"}
         if version:
             query["resourceVersion"] = version
@@ -218,6 +253,15 @@ class Api:
         kind, found = event.get("type"), event.get("object")
         if not isinstance(kind, str) or not isinstance(found, dict):
             raise WatchError(str(self.unreadable("something that is no watch event")))
+        if kind == "ERROR" and found.get("code") == _GONE:
+            raise _TooOldError(f"the watch was ended ({answers.message(found)})")
         if kind == "ERROR":
             raise WatchError(f"the watch was ended ({answers.message(found) or 'without a reason'})")
         return kind, found
+
+
+def _later(found: dict[str, Any], version: str) -> bool:
+    """Whether it was written after that version (KEP-5504): a watch without one may begin with what was before it."""
+    metadata = found.get("metadata")
+    written = str(metadata.get("resourceVersion")) if isinstance(metadata, dict) else ""
+    return (len(written), written) > (len(version), version)

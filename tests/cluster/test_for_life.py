@@ -75,6 +75,23 @@ def test_what_a_dead_pod_leaves_needs_no_garbage_collector(crew: Crew) -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
+def test_an_end_is_seen_at_once_though_the_api_server_remembers_nothing_of_the_leader(
+    crew: Crew, own_plane: ControlPlane
+) -> None:
+    """Nobody writes its lock or its Pod for months, and the API server was started since: nobody need poll for that."""
+    crew.kleader("a")
+    crew.witness.wait_start()
+    own_plane.apiserver.stop()
+    own_plane.apiserver.start()
+    second = crew.waiting("b", *PATIENT, behind="a")
+    crew.ends("a", crash=True)
+    crew.remove("a")
+    assert crew.witness.wait_start(2).identity == "b"
+    crew.witness.check(terms=2)
+    assert "WARNING" not in second.err
+
+
+@pytest.mark.usefixtures("uncollected")
 def test_with_release_others_lead_while_the_pod_lives(crew: Crew) -> None:
     """operator-lib finds nothing left; a kleader has seen it given up."""
     first = crew.kleader("a", "--release")
