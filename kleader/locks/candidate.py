@@ -205,8 +205,7 @@ class LeaseCandidate:
         began, tried, self._tried = asyncio.get_running_loop().time(), self._tried, True
         asked, orders = _pinged(base), self._orders
         try:
-            body = {**base, "spec": {**found, **spec}}
-            self._found = self._checked(await self._api.call("PUT", self._target, body, timeout))
+            await self._call("PUT", {**base, "spec": {**found, **spec}}, timeout)
         except LockError as error:
             if error.failure.kind is not Kind.UNREACHABLE:  # nothing was written: what is there may be somebody else's
                 self._tried = tried
@@ -221,11 +220,18 @@ class LeaseCandidate:
 
     async def _read(self, timeout: float) -> None:
         try:
-            self._found = self._checked(await self._api.call("GET", self._target, None, timeout))
+            await self._call("GET", None, timeout)
         except LockError as error:
             if error.failure.kind is not Kind.MISSING:
                 raise
             self._found = None
+
+    async def _call(self, method: str, body: dict[str, Any] | None, timeout: float) -> None:
+        """What the watch has told meanwhile may be later than the answer, and ask for another sign of life."""
+        known = self._found
+        found = self._checked(await self._api.call(method, self._target, body, timeout))
+        self._doubtful |= self._found is not known
+        self._found = found
 
     def _checked(self, found: dict[str, Any]) -> dict[str, Any]:
         """What can be read as it is here; Kind.UNREACHABLE otherwise."""
