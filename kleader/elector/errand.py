@@ -19,13 +19,13 @@ class Errand:
     """Run on a connection of its own each time, so that no request of the lock waits for it.
 
     ``grant``: what to grant, and what for, where it is forbidden; ``undone``: what was not done where it failed.
-    A person is warned of the first once until it succeeds; of the second only where that ``matters``.
+    A person is warned of the first once; where it ``matters``, of the second too, and of both anew after a success.
     """
 
     def __init__(self, credentials: Credentials, log: Log, grant: str, undone: str, *, matters: bool = False) -> None:
         self._credentials, self._log = credentials, log
         self._grant, self._undone, self._matters = grant, undone, matters
-        self._warned = False
+        self._warned: set[str] = set()
 
     async def run(self, work: Callable[[Api], Awaitable[None]]) -> bool:
         """Whether it was done."""
@@ -33,21 +33,25 @@ class Errand:
         try:
             await work(api)
         except ForbiddenError as error:
-            self._warn(f"{self._grant}: {error}")
+            self._warn(self._grant, str(error))
         except LockError as error:
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001 - as the module says
             self._failed(f"{type(error).__name__}: {error}")
         else:
-            self._warned = False
+            if self._matters:
+                self._warned.clear()
             return True
         finally:
             api.close()
         return False
 
     def _failed(self, reason: str) -> None:
-        (self._warn if self._matters else self._log.debug)(f"{self._undone}: {reason}")
+        if self._matters:
+            self._warn(self._undone, reason)
+        else:
+            self._log.debug(f"{self._undone}: {reason}")
 
-    def _warn(self, message: str) -> None:
-        (self._log.debug if self._warned else self._log.warning)(message)
-        self._warned = True
+    def _warn(self, what: str, reason: str) -> None:
+        (self._log.debug if what in self._warned else self._log.warning)(f"{what}: {reason}")
+        self._warned.add(what)

@@ -38,10 +38,14 @@ def run(*outcomes: Exception | None, matters: bool = False) -> tuple[list[bool],
     return asyncio.run(story()), log
 
 
-def test_a_missing_permission_is_told_once_until_it_is_there() -> None:
-    _, log = run(REFUSED, REFUSED, None, REFUSED)
-    assert [level for level, _ in log.lines] == ["WARNING", "DEBUG", "WARNING"]
-    assert log.of("WARNING") == ["grant it: no"] * 2
+@pytest.mark.parametrize(("matters", "warnings"), [(False, 1), (True, 2)])
+def test_a_missing_permission_is_told_once_and_anew_after_a_success_where_it_matters(
+    warnings: int, *, matters: bool
+) -> None:
+    _, log = run(AWAY, REFUSED, REFUSED, None, REFUSED, matters=matters)
+    told = [message for message in log.of("WARNING") if message != "not done: away"]
+    assert told == ["grant it: no"] * warnings
+    assert len(log.lines) == 4
 
 
 @pytest.mark.parametrize("failure", [REFUSED, AWAY, BUG], ids=repr)
