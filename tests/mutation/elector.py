@@ -49,6 +49,14 @@ MUTANTS = [
         "unit/test_roll.py::test_the_end_waits_a_moment_for_one_that_is_under_way",
     ),
     Mutant(
+        "a ping that is told before an earlier answer is not forgotten",
+        "locks/candidate.py",
+        "        self._doubtful |= self._found is not known\n",
+        "",
+        "unit/test_lease_candidate.py"
+        "::test_a_ping_that_comes_before_the_answer_to_an_earlier_sign_of_life_is_answered_too",
+    ),
+    Mutant(
         "a sign of life follows when all have had their time",
         "locks/candidate.py",
         "            self._again_at, self._agains = due, 1\n",

@@ -102,6 +102,20 @@ MUTANTS = [
         "            answer = await connection.call(method, target, headers, data, most)\n        self._dated",
         "unit/test_calls.py::test_a_call_that_fails_is_not_repeated_behind_ones_back",
     ),
+    Mutant(
+        "what a watch begins with is later than what was read",
+        "locks/api.py",
+        "            if _later(present, version):\n",
+        "            if True:\n",
+        "unit/test_api_changes.py::test_what_was_before_that_version_is_no_news",
+    ),
+    Mutant(
+        "where a watch begins with nothing the lock is read",
+        "locks/api.py",
+        "            if present is None:\n",
+        "            if False:\n",
+        "unit/test_api_changes.py::test_where_there_is_no_present_state_it_is_to_be_read",
+    ),
     # --- leader-for-life
     Mutant(
         "a Pod that nobody evicted lives",
