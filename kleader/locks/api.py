@@ -131,28 +131,28 @@ class Api:
         """Watch one object: each state after ``version`` ("": the present one too), None: it is gone.
 
         The API server remembers no more than its latest changes, and none from before its start, so the version of an
-        object that nobody writes is soon too old for it. Then the present state is asked for; where there is none, a
-        WatchError with ``moved``.
+        object that nobody writes is soon too old for it. The watch then begins without one, and goes on if that is the
+        present version still: whatever is told leaves nothing out. Otherwise it ends.
         """
+        told = False
         try:
             async with aclosing(self._states(collection, name, version, timeout)) as states:
                 async for found in states:
+                    told = True
                     yield found
         except _TooOldError:
-            if not version:
+            if told or not version:
                 raise
         else:
             return
         async with aclosing(self._states(collection, name, "", timeout)) as states:
             try:
-                async with within(timeout):
+                async with within(2 * timeout):  # for its beginning, and for the present state
                     present = await anext(states, None)
             except asyncio.TimeoutError:
-                present = None
-            if present is None:
-                raise WatchError(f"there is no {name} to be watched", moved=True)
-            if _later(present, version):
-                yield present
+                raise WatchError(f"{name} is gone, or the watch is silent") from None
+            if present is None or _version(present) != version:
+                raise WatchError(f"{name} has changed before the watch began")
             async for found in states:
                 yield found
 
@@ -253,15 +253,12 @@ class Api:
         kind, found = event.get("type"), event.get("object")
         if not isinstance(kind, str) or not isinstance(found, dict):
             raise WatchError(str(self.unreadable("something that is no watch event")))
-        if kind == "ERROR" and found.get("code") == _GONE:
-            raise _TooOldError(f"the watch was ended ({answers.message(found)})")
         if kind == "ERROR":
-            raise WatchError(f"the watch was ended ({answers.message(found) or 'without a reason'})")
+            error = _TooOldError if found.get("code") == _GONE else WatchError
+            raise error(f"the watch was ended ({answers.message(found) or 'without a reason'})")
         return kind, found
 
 
-def _later(found: dict[str, Any], version: str) -> bool:
-    """Whether it was written after that version (KEP-5504): a watch without one may begin with what was before it."""
+def _version(found: dict[str, Any]) -> object:
     metadata = found.get("metadata")
-    written = str(metadata.get("resourceVersion")) if isinstance(metadata, dict) else ""
-    return (len(written), written) > (len(version), version)
+    return metadata.get("resourceVersion") if isinstance(metadata, dict) else None

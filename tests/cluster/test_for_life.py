@@ -13,7 +13,7 @@ from tests.cluster.crew import LOCK, Crew
 from tests.cluster.fleet import elector
 from tests.support.api import path_of
 from tests.support.objects import config_map, owned_by
-from tests.support.processes import alive, wait_gone
+from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,12 +83,22 @@ def test_an_end_is_seen_at_once_though_the_api_server_remembers_nothing_of_the_l
     crew.witness.wait_start()
     own_plane.apiserver.stop()
     own_plane.apiserver.start()
-    second = crew.waiting("b", *PATIENT, behind="a")
+    user = own_plane.new_bare_user()
+    own_plane.grant(user, crew.namespace, rules((*needed(LOCK, "x"), *events())))
+    second = crew.waiting("b", *PATIENT, behind="a", user=user)
+    wait_until(lambda: {"pods", "configmaps"} <= _watched(own_plane, user), "watches of the present state")
     crew.ends("a", crash=True)
     crew.remove("a")
     assert crew.witness.wait_start(2).identity == "b"
     crew.witness.check(terms=2)
     assert "WARNING" not in second.err
+
+
+def _watched(plane: ControlPlane, user: str) -> set[str]:
+    """What this user watches without a version, as far as the API server has begun to answer."""
+    asked = [each for each in plane.audit_requests(user) if each["verb"] == "watch"]
+    begun = [each for each in asked if each["stage"] == "ResponseStarted" and "Version=" not in each["requestURI"]]
+    return {each["objectRef"]["resource"] for each in begun}
 
 
 @pytest.mark.usefixtures("uncollected")

@@ -539,19 +539,20 @@ def test_a_leader_is_told_of_its_own_pods_end(pods: Pods) -> None:
         assert shown(later(watch)) == ("a", True, True, "")
 
 
-def test_versions_that_are_too_old_to_watch_from_cost_no_word_of_an_end(pods: Pods, own_plane: ControlPlane) -> None:
-    """As those of all Pods soon are, for nobody writes them: of those before its start a server knows nothing."""
+def test_a_version_that_is_too_old_to_watch_from_ends_the_watch_if_it_is_not_the_present_one(
+    pods: Pods, own_plane: ControlPlane
+) -> None:
     pods.plant(pods.pod("b"))
     pods.pod("a")
     lock = pods.candidate("a")
     seen = lock.get()
-    pods.plane.api.merge(path_of(pods.pods["b"]), {"metadata": {"labels": {"one": "more"}}})
+    pods.plane.api.merge(pods.path, {"metadata": {"labels": {"one": "more"}}})
     own_plane.apiserver.stop()
     own_plane.apiserver.start()
     with lock.watch(seen) as watch:
-        assert shown(watch.next()) == ("b", False, False, "")
-        pods.remove("b")
-        assert shown(later(watch)) == ("b", False, True, "")
+        with pytest.raises(WatchError, match="has changed before the watch began") as error:
+            watch.next()
+        assert not error.value.ended.denied
 
 
 def test_a_leader_that_cannot_see_its_successors_pod_has_lost_all_the_same(pods: Pods, proxy: HttpProxy) -> None:

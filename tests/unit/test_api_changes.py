@@ -24,7 +24,7 @@ def line(kind: str, version: str) -> bytes:
 
 
 class Scripted(Api):
-    """Each watch has these lines; after the last of them it says nothing more."""
+    """Each watch has these lines, and then ends; one without any says nothing."""
 
     def __init__(self, *watches: list[bytes]) -> None:
         super().__init__(cast("Credentials", None))
@@ -34,8 +34,11 @@ class Scripted(Api):
     async def watch(self, target: str, *_: object, **__: object) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """As the road has it."""
         self.asked.append(target)
-        for each in next(self._watched):
+        lines = next(self._watched)
+        for each in lines:
             yield self._event(each)
+        if lines:
+            raise WatchError("it ended")
         await asyncio.Event().wait()
 
 
@@ -50,25 +53,28 @@ def told(api: Scripted, number: int, version: str = "100", timeout: float = 60) 
     return asyncio.run(story())
 
 
-@pytest.mark.parametrize("before", [["101"], []], ids=["at once", "later on"])
-def test_it_goes_on_from_the_present_state(before: list[str]) -> None:
-    api = Scripted(
-        [*(line("MODIFIED", each) for each in before), TOO_OLD], [line("ADDED", "102"), line("DELETED", "103")]
-    )
-    assert told(api, 2 + len(before)) == [*before, "102", None]
+def test_it_goes_on_where_that_is_the_present_version() -> None:
+    """It leaves nothing out, so it is a watch as any other."""
+    api = Scripted([TOO_OLD], [line("ADDED", "100"), line("MODIFIED", "101"), line("DELETED", "102")])
+    assert told(api, 2) == ["101", None]
     assert ["resourceVersion=100" in each for each in api.asked] == [True, False]
 
 
-@pytest.mark.parametrize("version", ["100", "99"])
-def test_what_was_before_that_version_is_no_news(version: str) -> None:
-    """The API server may answer from a cache."""
-    assert told(Scripted([TOO_OLD], [line("ADDED", version), line("MODIFIED", "101")]), 1) == ["101"]
+@pytest.mark.parametrize(
+    "begins",
+    [[line("ADDED", "101")], [line("ADDED", "99"), line("MODIFIED", "100")], [line("DELETED", "100")], []],
+    ids=["later", "earlier", "deleted", "nothing"],
+)
+def test_where_another_state_is_the_present_one_nobody_knows_what_was_in_between(begins: list[bytes]) -> None:
+    """Somebody may have held the lock: it is to be read, which is no look at each of its states."""
+    with pytest.raises(WatchError, match=r"has changed before|is gone") as error:
+        told(Scripted([TOO_OLD], begins), 1, timeout=0.05)
+    assert not error.value.ended.moved
 
 
-def test_where_there_is_no_present_state_it_is_to_be_read() -> None:
-    with pytest.raises(WatchError) as error:
-        told(Scripted([TOO_OLD], []), 1, timeout=0.01)
-    assert error.value.ended.moved
+def test_a_watch_that_has_told_something_does_not_go_on_after_that() -> None:
+    with pytest.raises(WatchError, match="too old"):
+        told(Scripted([line("MODIFIED", "101"), TOO_OLD], [line("ADDED", "100")]), 2)
 
 
 @pytest.mark.parametrize("version", ["100", ""])
