@@ -16,6 +16,7 @@ from kleader.election.events import Kind
 from kleader.locks import answers
 from kleader.locks.base import LockError, SetUpError, WatchError
 from kleader.locks.http import MOST, Answer, Connection
+from kleader.locks.object import texts
 from kleader.locks.within import within
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Api:
                     present = await anext(states, None)
             except asyncio.TimeoutError:
                 raise WatchError(f"{name} is gone, or the watch is silent") from None
-            if present is None or _version(present) != version:
+            if present is None or texts(present.get("metadata")).get("resourceVersion") != version:
                 raise WatchError(f"{name} has changed before the watch began")
             async for found in states:
                 yield found
@@ -257,8 +258,3 @@ class Api:
             error = _TooOldError if found.get("code") == _GONE else WatchError
             raise error(f"the watch was ended ({answers.message(found) or 'without a reason'})")
         return kind, found
-
-
-def _version(found: dict[str, Any]) -> object:
-    metadata = found.get("metadata")
-    return metadata.get("resourceVersion") if isinstance(metadata, dict) else None

@@ -105,7 +105,7 @@ MUTANTS = [
     Mutant(
         "a watch whose version is too old goes on only where nothing was in between",
         "locks/api.py",
-        "            if present is None or _version(present) != version:\n",
+        '            if present is None or texts(present.get("metadata")).get("resourceVersion") != version:\n',
         "            if present is None:\n",
         "unit/test_api_changes.py::test_where_another_state_is_the_present_one_nobody_knows_what_was_in_between[later]",
     ),
