@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.prove.candidate import Candidate
     from tests.prove.fleet import Fleet
     from tests.support.api import Object
+    from tests.support.proxy import Proxy
 
 PATIENCE = 30.0  # seconds until what was deleted is there again
 NOBODY = "nobody"
@@ -40,6 +41,15 @@ def some(trial: Trial, *, half: bool) -> Sequence[str]:
     """All of these, or one of two."""
     found = objects(trial.fleet)
     return [trial.rng.choice(found)] if half else found
+
+
+def cut_off(trial: Trial) -> Proxy:
+    """What lies between the leader and the API server; it says nothing from now on."""
+    assert trial.leader.access is not None
+    proxy = trial.leader.access.proxy
+    trial.undo.callback(proxy.switch, "pass")
+    proxy.switch("silent", 0)
+    return proxy
 
 
 class Deleted(Fault):
@@ -70,10 +80,7 @@ class DeletedMeanwhile(Deleted):
         self.name = "lock deleted by hand, its leader cut off"
 
     def inject(self, trial: Trial) -> None:
-        assert trial.leader.access is not None
-        proxy = trial.leader.access.proxy
-        trial.undo.callback(proxy.switch, "pass")
-        proxy.switch("silent", 0)
+        cut_off(trial)
         super().inject(trial)
         duration = trial.fleet.kind.duration
         trial.lasts(0.5, duration)
@@ -103,10 +110,7 @@ class DeletedForLife(Fault):
             raise Missed("the lock is not the leader's any more")
         if not all(each.knows_of(trial.leader.identity) for each in fleet.others(trial.leader)):
             raise Missed("somebody has not seen whose it is")
-        assert trial.leader.access is not None
-        proxy = trial.leader.access.proxy
-        trial.undo.callback(proxy.switch, "pass")
-        proxy.switch("silent", 0)
+        proxy = cut_off(trial)
         api.delete(place)
         time.sleep(trial.rng.uniform(0.5, fleet.kind.duration))
         proxy.switch("pass")
