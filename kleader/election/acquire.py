@@ -120,7 +120,7 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
         return inf
     mine = s.mine(seen) and not seen.torn
     if mine and not claimed:
-        turn.claim(record)
+        turn.claim(seen)
     if named.unwanted(turn, seen):
         return max(s.ready_at, now.boot)
     if mine:
@@ -153,9 +153,8 @@ def _take(turn: Turn) -> None:
         release.give_back(turn, base, s.me.request_timeout)
         return
     renewed = turn.fresh_time(base.record.renewed if base else None)
-    proven = base is not None and not base.gone  # by the version of what is written over
-    acquired, transitions = turn.wall, base.record.next_transition if base and proven else 0
-    if base and proven and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
+    acquired, transitions = turn.wall, base.record.next_transition if base else 0
+    if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
@@ -169,7 +168,7 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
             _observe(turn, seen)
             _look_on(turn)
         return
-    overtaken = s.news and not (s.seen and s.mine(s.seen))
+    overtaken = s.news and not (s.seen and s.mine(s.seen) and not s.seen.gone)
     created = (write.base is None or write.base.gone) and s.gone_wait
     if overtaken or created or not s.ready_at <= turn.now.boot < s.me.timing.stop_at(s.sent_at):
         _observe(turn, seen)

@@ -103,5 +103,5 @@ def _whose(turn: Turn) -> str:
 
 def _found(turn: Turn, seen: Observed) -> None:
     if not turn.s.led and not turn.s.ready_at:
-        turn.claim(seen.record)
+        turn.claim(seen)
     turn.s.seen = seen

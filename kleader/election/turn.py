@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from kleader.election import events as e
 from kleader.election.duration import text
-from kleader.election.events import Action, Failure, Instant, Kind
-from kleader.election.record import UNKNOWN, Record, fresh_time
+from kleader.election.events import Action, Failure, Instant, Kind, Observed
+from kleader.election.record import UNKNOWN, fresh_time
 from kleader.election.state import Phase, State, anew
 from kleader.election.timing import JITTER
 
@@ -79,7 +79,7 @@ class Turn:
         s.polls = min(s.polls + 1, _MOST_POLLS)
         return 2.0 ** (s.polls - 1) * (1 + self.now.luck * _LITTLE_JITTER)
 
-    def claim(self, record: Record) -> None:
+    def claim(self, seen: Observed) -> None:
         """A lock that was found to be one's own may be a claim only, for a while, before a fresh write makes it a term.
 
         An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone
@@ -88,7 +88,8 @@ class Turn:
         """
         s = self.s
         inherited = s.inherits and not s.known
-        wait = s.gone_wait if not s.me.lasting and (inherited or not record.transitions) else 0.0
+        created = seen.created or not seen.record.transitions
+        wait = s.gone_wait if not s.me.lasting and (inherited or created) else 0.0
         if wait:
             self.do(
                 e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}", usual=True)

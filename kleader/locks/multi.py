@@ -7,12 +7,14 @@ Where it departs from client-go, whose letter lets two lead at once:
 - Each of both is written with the version that the decision saw, and created only where the decision saw it missing.
   So nothing that already exists is tolerated at a creation: it is a conflict, and both are read again.
 - One that was there and is missing does not make the lock free, whatever the other says.
+- One that is created begins without transitions, whatever the other has: it may have been there meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election.events import Kind, Observed
@@ -64,8 +66,9 @@ class MultiLock:
         end = clock() + timeout
         written = []
         for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
-            seen = await lock.write(before, record, incarnation, end - clock())
-            shown = (seen.record, seen.incarnation, seen.fault) == (record, incarnation, "")
+            begun = record if before else replace(record, transitions=0)
+            seen = await lock.write(before, begun, incarnation, end - clock())
+            shown = (seen.record, seen.incarnation, seen.fault) == (begun, incarnation, "")
             if not shown or (before and seen.version == before.version):
                 raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
             written.append(seen)
@@ -125,6 +128,7 @@ class MultiLock:
             base=pair,
             torn=gone or (len(present) == 1 and incarnation != ""),
             gone=gone,
+            created=not all(record.transitions for record in records),
             beside=tuple(part and (part.record, part.incarnation) for part in pair),
             request=next((part.request for part in present if part.request), None),
             given=agreed and not gone and all(part and part.given for part in pair),

@@ -75,8 +75,8 @@ MUTANTS = [
     Mutant(
         "a pair: each is written on the version that the decision saw, and created where that saw none",
         "locks/multi.py",
-        "lock.write(before, record,",
-        "lock.write(await _find(lock, timeout), record,",
+        "lock.write(before, begun,",
+        "lock.write(await _find(lock, timeout), begun,",
         "unit/test_multi.py::test_neither_is_written_on_another_version_than_the_decision_saw",
     ),
     Mutant(

@@ -66,6 +66,11 @@ def test_what_hands_delete_from_under_who_is_about_to_lead_is_not_held_against_k
     assert schedule(3065477542, "leader-for-life").play_or_fail() is None
 
 
+def test_half_a_lock_that_was_held_and_deleted_between_the_two_writes_is_waited_for() -> None:
+    """It was missing when the first was written, another's when that was done, and deleted before it was created."""
+    assert schedule(2945218166, "to lease").play_or_fail() is None
+
+
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
     stories = [_told_with(hash_seed) for hash_seed in ("1", "2")]
     assert stories[0] == stories[1]

@@ -103,17 +103,17 @@ class Story:
         """The Get under way is answered."""
         return self.tell(e.Got(self.pending(e.Get), seen))
 
-    def writes(self, *, after: float = 0.0) -> Self:
+    def writes(self, *, after: float = 0.0, created: bool = False) -> Self:
         """The Write under way is answered, ``after`` seconds: done."""
         self.now += after
-        return self.tell(e.Wrote(self.pending(e.Write), self.landed()))
+        return self.tell(e.Wrote(self.pending(e.Write), self.landed(created=created)))
 
-    def landed(self) -> Observed:
+    def landed(self, *, created: bool = False) -> Observed:
         """What the Write under way makes of the lock."""
         write = self.pending(e.Write)
         ours = self.state.me.lasting and bool(write.record.holder)
         given = bool(write.record.holder) and not write.incarnation
-        return Observed(write.record, write.incarnation, self.version(), ours=ours, given=given)
+        return Observed(write.record, write.incarnation, self.version(), created=created, ours=ours, given=given)
 
     def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Self:
         """The request under way fails, ``after`` seconds."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import ModuleType
 
-    from kleader.election.record import Record
-
 
 @contextmanager
 def rewritten(module: ModuleType, old: str, new: str) -> Iterator[None]:
@@ -66,9 +64,9 @@ def _forgetful(turn: Turn, failure: Failure) -> None:
     _PAUSE(turn, failure)
 
 
-def _trusting(turn: Turn, record: Record) -> None:
+def _trusting(turn: Turn, seen: Observed) -> None:
     if not turn.s.me.coordinated:
-        _CLAIM(turn, record)
+        _CLAIM(turn, seen)
 
 
 #: What is taken away → how.
@@ -116,13 +114,14 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "half a lock created anew is a claim at first": lambda: rewritten(
         acquire, "(write.base is None or write.base.gone) and", "write.base is None and"
     ),
-    "half a lock created anew has no transitions": lambda: rewritten(
-        acquire, "base is not None and not base.gone", "base is not None"
+    "half a lock found created anew is a claim at first": lambda: rewritten_method(
+        Turn, "claim", "seen.created or ", ""
     ),
+    "half a lock that was deleted under the write is another": lambda: rewritten(acquire, " and not s.seen.gone)", ")"),
     "half a claim created anew is another": lambda: rewritten(
         acquire, "s.mine(before) and not before.gone)", "s.mine(before))"
     ),
-    "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _record: None),
+    "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _seen: None),
     "gone is not free to a new candidacy": lambda: replaced(
         (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
     ),
@@ -246,6 +245,9 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "a pair: both answers must show the write": lambda: rewritten_method(
         MultiLock, "write", "if not shown or (before and seen.version == before.version):", "if False:"
+    ),
+    "a pair: one that is created has no transitions": lambda: rewritten_method(
+        MultiLock, "write", "record if before else replace(record, transitions=0)", "record"
     ),
     "a pair: both must have one holder": lambda: rewritten_method(
         MultiLock, "_both", "agreed = len({record.holder for record in records}) == 1", "agreed = True"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kleader.election import events as e
 from kleader.election.events import Kind
+from kleader.election.record import UNKNOWN
 from kleader.election.state import Phase, resume_waiting
 from tests.support.election import TERM, Story, candidate
 
@@ -119,10 +120,8 @@ def half_gone(story: Story) -> Story:
 def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write() -> None:
     """It may have been there and been deleted again just before, by who keeps to the missing object alone."""
     story = half_gone(Story().follows()).waits(15)
-    write = story.pending(e.Write)
-    assert write.base is not None
-    assert write.record.transitions == 0, "as of any creation"
-    story.writes()
+    assert story.pending(e.Write).base is not None
+    story.writes(created=True)
     assert not story.all(e.Lead)
     assert "waiting 15s" in story.asked(e.Report).message
     story.waits(2).writes().renews(12.9)
@@ -132,7 +131,7 @@ def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and
 
 def test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
     story = half_gone(Story().follows()).waits(15)
-    landed = story.landed()
+    landed = story.landed(created=True)
     story.fails(Kind.UNREACHABLE).asked(e.Get)
     story.reads(landed).renews(14.9)
     assert story.state.phase is Phase.FOLLOWING
@@ -140,12 +139,25 @@ def test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() ->
 
 
 def test_half_a_claim_that_is_deleted_and_created_anew_is_waited_out_anew() -> None:
-    story = half_gone(Story().follows()).waits(15).writes()
+    story = half_gone(Story().follows()).waits(15).writes(created=True)
     mine = story.state.seen
     assert mine
     story.waits(2).writes().sees(replace(story.relabelled(mine), torn=True, gone=True)).waits(15)
-    assert "waiting 15s" in story.writes().asked(e.Report).message
+    assert "waiting 15s" in story.writes(created=True).asked(e.Report).message
     assert not story.all(e.Write)
+
+
+def test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no_sooner() -> None:
+    """Its first half was written when the second, which had never been there, was another's; then that was created."""
+    story = Story(twofold=True).follows()
+    story.sees(free := story.lock(""))
+    assert story.pending(e.Write).base is free
+    story.sees(story.lock(UNKNOWN)).waits(1)
+    written = story.landed()
+    story.sees(replace(written, torn=True, gone=True)).waits(1)
+    assert not story.writes(created=True).all(e.Lead)
+    assert not story.renews(14.9).all(e.Lead)
+    story.waits(2).writes().asked(e.Lead)
 
 
 # --- a new candidacy

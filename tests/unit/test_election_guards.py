@@ -76,8 +76,11 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "half a lock created anew is a claim at first": (
         vanishing.test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write
     ),
-    "half a lock created anew has no transitions": (
+    "half a lock found created anew is a claim at first": (
         vanishing.test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
+    ),
+    "half a lock that was deleted under the write is another": (
+        vanishing.test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no_sooner
     ),
     "half a claim created anew is another": (
         vanishing.test_half_a_claim_that_is_deleted_and_created_anew_is_waited_out_anew
@@ -204,6 +207,11 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a lock that is not given any more starts the wait anew": asking.test_what_is_not_given_any_more_is_not_taken,
     "a pair: both answers must show the write": lambda: pairing.test_an_answer_that_does_not_show_the_write_is_none(
         pairing.Server()
+    ),
+    "a pair: one that is created has no transitions": lambda: (
+        pairing.test_one_that_is_created_begins_without_transitions_and_the_next_write_gives_it_the_other_s(
+            pairing.Server(), "leases"
+        )
     ),
     "a pair: both must have one holder": lambda: (
         pairing.test_holders_that_differ_are_held_for_the_longest_that_anybody_may_lead(

@@ -148,6 +148,21 @@ def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> 
     assert get(lock).record.holder == UNKNOWN
 
 
+@pytest.mark.parametrize("missing", ["leases", "endpoints"])
+def test_one_that_is_created_begins_without_transitions_and_the_next_write_gives_it_the_other_s(
+    server: Server, missing: str
+) -> None:
+    """It may have been there since the decision, and its holder not have noticed that it was deleted."""
+    put(server, EndpointsLock, FREE)
+    put(server, Lease, FREE)
+    del server.found[missing]
+    lock = multi(server)
+    taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
+    assert (taken.record, taken.created) == (HELD, True)
+    renewed = asyncio.run(lock.write(taken, HELD, "i", 1))
+    assert (renewed.record, renewed.created) == (HELD, False)
+
+
 def test_neither_is_written_on_another_version_than_the_decision_saw(server: Server) -> None:
     """One that came since is met by a creation, which overwrites nothing; one that changed, by the version before."""
     put(server, EndpointsLock, FREE)
