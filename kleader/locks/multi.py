@@ -49,6 +49,8 @@ class MultiLock:
         self._locks = (primary, secondary)
         self._least = lease_duration
         self._known = [lease_duration if replaces else 0] * 2  # the duration that each showed last; 0: never there
+        # the incarnations that each showed, two at most: with these, whether one of them was another than this
+        self._shown: tuple[set[str | None], ...] = ({None}, {None}) if replaces else (set(), set())
 
     async def get(self, timeout: float) -> Observed:
         """Both as they are now; Kind.MISSING if there is neither."""
@@ -111,7 +113,10 @@ class MultiLock:
         if gone or not agreed:
             durations += [self._least, *self._known]
         for i, part in enumerate(pair):
-            self._known[i] = max(1, part.record.duration) if part else self._known[i]
+            if part:
+                self._known[i] = max(1, part.record.duration)
+                if len(self._shown[i]) <= 1:
+                    self._shown[i].add(part.incarnation)
         record = Record(
             records[0].holder if agreed else UNKNOWN,
             max(durations),
@@ -128,7 +133,10 @@ class MultiLock:
             base=pair,
             torn=gone or (len(present) == 1 and incarnation != ""),
             gone=gone,
-            created=not all(record.transitions for record in records),
+            created=any(
+                part and not part.record.transitions and shown - {part.incarnation}
+                for part, shown in zip(pair, self._shown, strict=True)
+            ),
             beside=tuple(part and (part.record, part.incarnation) for part in pair),
             request=next((part.request for part in present if part.request), None),
             given=agreed and not gone and all(part and part.given for part in pair),

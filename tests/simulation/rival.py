@@ -3,8 +3,9 @@
 Each ends its command before it releases, and dies of a loss without releasing: an overlap is kleader's. For the same
 reason nothing befalls it that client-go itself does not survive: an answer that comes long after the write that it
 tells of, or tells of none because nothing changed within the second (it counts its lease from the answer; since its
-fast path, one try may write the very same record twice, the second time long after an answer that was lost), a stop of
-its process, an object deleted.
+fast path, one try may write the very same record twice, the second time long after an answer that was lost), a clock
+set back to a second that it has written before (that changes nothing, or makes a record that others have seen run out),
+a stop of its process, an object deleted.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ class Rival(Host):
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...], *, modern: bool = False) -> None:
         super().__init__(world, name, me, kept)
         self._modern = modern
+        self._seconds: set[int] = set()  # of its clock, in which it tried
         self.fates = self.fates if modern else (*self.fates, "answer lost")
 
     def start(self) -> None:
@@ -186,7 +188,7 @@ class Rival(Host):
         return False
 
     async def _try_acquire_or_renew(self, deadline: float) -> bool:
-        now, wall = self.boot, self.wall
+        now, wall = self.boot, self._unused_wall()
         timeout = min(self.me.request_timeout, deadline - now)
         fresh = Record(self.me.identity, self.me.timing.lease_duration, wall, wall, 0)
         try:
@@ -220,6 +222,14 @@ class Rival(Host):
             return False
         self._observe(record)
         return True
+
+    def _unused_wall(self) -> int:
+        """In a second that no try before was made in (see above)."""
+        wall = self.wall
+        while wall // SECOND in self._seconds:
+            wall += SECOND
+        self._seconds.add(wall // SECOND)
+        return wall
 
     def _barred(self, old: Record, now: float, wall: int) -> bool:
         """By another's term; or, as it would not survive that, by its own write of this second (see above)."""

@@ -155,12 +155,22 @@ def test_one_that_is_created_begins_without_transitions_and_the_next_write_gives
     """It may have been there since the decision, and its holder not have noticed that it was deleted."""
     put(server, EndpointsLock, FREE)
     put(server, Lease, FREE)
-    del server.found[missing]
     lock = multi(server)
+    get(lock)
+    del server.found[missing]
     taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
     assert (taken.record, taken.created) == (HELD, True)
     renewed = asyncio.run(lock.write(taken, HELD, "i", 1))
     assert (renewed.record, renewed.created) == (HELD, False)
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_one_that_was_never_there_is_ones_own_from_its_creation_on(server: Server, *, replaces: bool) -> None:
+    """Unless an elector before this one may have seen it."""
+    put(server, EndpointsLock, FREE)
+    lock = multi(server, replaces=replaces)
+    taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
+    assert (taken.created, get(lock).created) == (replaces, replaces)
 
 
 def test_neither_is_written_on_another_version_than_the_decision_saw(server: Server) -> None:
