@@ -187,7 +187,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     turn.pause(failure)
     if s.me.twofold and isinstance(request, e.Write):  # the news may be of what this very write did to the first
         turn.unwatch()
-        s.news = False
+        s.news, s.read_at = False, now
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)

@@ -47,7 +47,12 @@ def got(turn: Turn, seen: Observed | None) -> None:
 
 def saw(turn: Turn, seen: Observed | None) -> None:
     """A watch event. It ends a term at once, but begins none: the conflict check of a write, or a read, does."""
-    if look.told(turn):
+    s = turn.s
+    if not look.told(turn):
+        return
+    if s.spent and seen and s.seen and seen.version == s.seen.version:
+        s.read_at = turn.now.boot  # it tells of the owner's Pod alone, and a conflict has shown that there is another
+    else:
         _observe(turn, seen)
 
 

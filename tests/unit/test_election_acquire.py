@@ -282,3 +282,9 @@ def test_what_the_watch_of_a_pair_told_before_a_write_failed_is_read_again() -> 
     story.sees(story.lock("other")).fails(Kind.CONFLICT)
     story.asked(e.Unwatch)
     story.asked(e.Get)
+
+
+def test_a_pair_that_is_not_watched_any_more_is_read_before_the_next_write() -> None:
+    story = Story(twofold=True).follows().waits(15).fails(Kind.THROTTLED, retry_after=8)
+    story.idles(7.9)
+    story.waits(1).asked(e.Get)

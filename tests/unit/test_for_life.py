@@ -106,6 +106,15 @@ def test_the_race_for_a_free_lock_is_lost_by_a_conflict_and_followed_by_a_look()
     tale.idles(60)
 
 
+def test_what_a_conflict_showed_to_be_outdated_is_not_tried_again_because_of_its_owner_s_pod() -> None:
+    tale = story()
+    tale.follows(owned(tale)).sees(dead := owned(tale, dead=True)).fails(Kind.CONFLICT)
+    tale.sees(replace(dead, dead=False))
+    tale.asked(e.Get)
+    tale.reads(owned(tale, "third"))
+    assert not tale.idles(60).all(e.Write)
+
+
 # --- answers that never came
 
 
