@@ -102,6 +102,7 @@ def _whose(turn: Turn) -> str:
 
 
 def _found(turn: Turn, seen: Observed) -> None:
-    if not turn.s.led and not turn.s.ready_at:
+    before = turn.s.seen
+    if not turn.s.led and not (before and turn.s.mine(before) and not before.gone):
         turn.claim(seen)
     turn.s.seen = seen

@@ -55,7 +55,7 @@ class State:
     seen_at: float = 0.0  # when its record last changed
     spent: bool = False  # a conflict showed that what was seen is outdated
     gone_wait: float = 0.0  # how long a lock that was seen, and then is missing, is waited for; 0: it was never seen
-    inherits: bool = False  # it may be ours by a claim of an elector before this one, which was named
+    inherits: bool = False  # it may be ours by a claim of an elector before this one, which it does not show
     leader: str = ""  # whom Observe last told of
     losses: int = 0  # handovers to others since one to oneself
     shortest: int = 0  # the shortest lease duration of a rival that was warned of
@@ -195,7 +195,8 @@ def resume_waiting(me: Candidate, incarnation: str, *, named: bool = False) -> S
     """The state of an elector that replaces one that died while waiting.
 
     Its predecessor may have seen the lock held, so a missing one is not free; and may have written to it. ``named``:
-    the control plane may have named it, even if this one finds plain election only.
+    the control plane may have named it, even if this one finds plain election only. A multilock shows whether one of
+    both was created, but not after the next write.
     """
-    inherits = named or me.coordinated
+    inherits = named or me.coordinated or me.twofold
     return State(me, incarnation, gone_wait=me.timing.lease_duration, inherits=inherits, doubt=True)

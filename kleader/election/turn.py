@@ -84,7 +84,7 @@ class Turn:
 
         An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone
         has no transitions, does not: the lock may have been there meanwhile, and its holder not have noticed the
-        deletion yet. Nor does what an elector before this one wrote because the control plane had named it.
+        deletion yet. Nor does what an elector before this one wrote that was a claim without showing it.
         """
         s = self.s
         inherited = s.inherits and not s.known

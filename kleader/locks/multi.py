@@ -7,7 +7,7 @@ Where it departs from client-go, whose letter lets two lead at once:
 - Each of both is written with the version that the decision saw, and created only where the decision saw it missing.
   So nothing that already exists is tolerated at a creation: it is a conflict, and both are read again.
 - One that was there and is missing does not make the lock free, whatever the other says.
-- One that is created begins without transitions, whatever the other has: it may have been there meanwhile.
+- One that is created beside the other begins without transitions, whatever that has: it may have been there meanwhile.
 """
 
 from __future__ import annotations
@@ -67,9 +67,14 @@ class MultiLock:
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         written = []
-        for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
-            begun = record if before else replace(record, transitions=0)
-            seen = await lock.write(before, begun, incarnation, end - clock())
+        for i, (lock, before) in enumerate(zip(self._locks, base.base if base else _Pair(None, None), strict=True)):
+            begun = record if before or not base else replace(record, transitions=0)
+            try:
+                seen = await lock.write(before, begun, incarnation, end - clock())
+            except LockError as error:
+                if before is None and error.failure.kind is Kind.CONFLICT:  # it is there, and may be gone when read
+                    self._known[i] = max(self._known[i], self._least)
+                raise
             shown = (seen.record, seen.incarnation, seen.fault) == (begun, incarnation, "")
             if not shown or (before and seen.version == before.version):
                 raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
@@ -117,6 +122,8 @@ class MultiLock:
                 self._known[i] = max(1, part.record.duration)
                 if len(self._shown[i]) <= 1:
                     self._shown[i].add(part.incarnation)
+            elif self._known[i]:
+                self._shown[i].add(None)
         record = Record(
             records[0].holder if agreed else UNKNOWN,
             max(durations),

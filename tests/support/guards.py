@@ -187,6 +187,10 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
+    "a predecessor's claim on a pair waits anew": lambda: rewritten(state, " or me.twofold", ""),
+    "a claim of long ago says nothing about a creation": lambda: rewritten(
+        release, "(before and turn.s.mine(before) and not before.gone)", "turn.s.ready_at"
+    ),
     "a claim is not released": lambda: rewritten(
         release, "s.seen.torn or (not s.led and now < s.ready_at)", "s.seen.torn"
     ),
@@ -247,7 +251,13 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         MultiLock, "write", "if not shown or (before and seen.version == before.version):", "if False:"
     ),
     "a pair: one that is created has no transitions": lambda: rewritten_method(
-        MultiLock, "write", "record if before else replace(record, transitions=0)", "record"
+        MultiLock, "write", "replace(record, transitions=0)", "record"
+    ),
+    "a pair: one that was one's own and went is another's": lambda: rewritten_method(
+        MultiLock, "_both", "elif self._known[i]:", "elif False:"
+    ),
+    "a pair: a conflict at a creation shows that it is there": lambda: rewritten_method(
+        MultiLock, "write", "if before is None and error", "if False and error"
     ),
     "a pair: both must have one holder": lambda: rewritten_method(
         MultiLock, "_both", "agreed = len({record.holder for record in records}) == 1", "agreed = True"

@@ -8,7 +8,7 @@ from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.record import UNKNOWN
 from kleader.election.state import Phase, resume_waiting
-from tests.support.election import TERM, Story, candidate
+from tests.support.election import ME, TERM, Story, candidate
 
 # --- gone is not free
 
@@ -63,6 +63,14 @@ def test_a_creation_whose_answer_is_lost_is_no_more_than_a_claim_at_the_end() ->
 
 def test_a_creation_that_is_done_after_the_end_is_no_more_than_a_claim() -> None:
     story = Story().follows().sees(None).waits(15).tell(e.Emptied(release=True)).writes()
+    assert not story.asked(e.Done).released
+
+
+def test_a_creation_at_the_end_is_no_more_than_a_claim_after_an_earlier_claim_that_somebody_took() -> None:
+    story = Story().follows().sees(None).waits(15).writes()
+    for _ in range(3):
+        story.sees(story.lock("other")).waits(10)
+    story.sees(None).waits(15).tell(e.Emptied(release=True)).writes()
     assert not story.asked(e.Done).released
 
 
@@ -158,6 +166,14 @@ def test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no
     assert not story.writes(created=True).all(e.Lead)
     assert not story.renews(14.9).all(e.Lead)
     story.waits(2).writes().asked(e.Lead)
+
+
+def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim() -> None:
+    """Its predecessor may have created half of it, and renewed that since: nothing shows it any more."""
+    story = Story(resume_waiting(candidate(twofold=True), TERM)).wakes()
+    story.reads(story.lock(ME, TERM)).renews(14.9)
+    assert story.state.phase is Phase.FOLLOWING
+    story.waits(0.1).writes().asked(e.Lead)
 
 
 # --- a new candidacy

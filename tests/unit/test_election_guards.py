@@ -76,6 +76,12 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "half a lock created anew is a claim at first": (
         vanishing.test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write
     ),
+    "a predecessor's claim on a pair waits anew": (
+        vanishing.test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim
+    ),
+    "a claim of long ago says nothing about a creation": (
+        vanishing.test_a_creation_at_the_end_is_no_more_than_a_claim_after_an_earlier_claim_that_somebody_took
+    ),
     "half a lock found created anew is a claim at first": (
         vanishing.test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),
@@ -211,6 +217,14 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a pair: one that is created has no transitions": lambda: (
         pairing.test_one_that_is_created_begins_without_transitions_and_the_next_write_gives_it_the_other_s(
             pairing.Server(), "leases"
+        )
+    ),
+    "a pair: one that was one's own and went is another's": lambda: (
+        pairing.test_one_that_was_ones_own_and_went_is_anothers_until_it_is_proven(pairing.Server())
+    ),
+    "a pair: a conflict at a creation shows that it is there": lambda: (
+        pairing.test_one_that_somebody_was_the_first_to_create_and_that_is_gone_when_it_is_read_was_there(
+            pairing.Server()
         )
     ),
     "a pair: both must have one holder": lambda: (

@@ -173,6 +173,29 @@ def test_one_that_was_never_there_is_ones_own_from_its_creation_on(server: Serve
     assert (taken.created, get(lock).created) == (replaces, replaces)
 
 
+def test_one_that_was_ones_own_and_went_is_anothers_until_it_is_proven(server: Server) -> None:
+    put(server, EndpointsLock, FREE)
+    lock = multi(server)
+    asyncio.run(lock.write(get(lock), HELD, "i", 1))
+    del server.found["leases"]
+    assert asyncio.run(lock.write(get(lock), HELD, "i", 1)).created
+
+
+def test_one_that_somebody_was_the_first_to_create_and_that_is_gone_when_it_is_read_was_there(server: Server) -> None:
+    put(server, EndpointsLock, FREE)
+    lock = multi(server)
+    base = get(lock)
+    server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
+    with pytest.raises(LockError, match="first"):
+        asyncio.run(lock.write(base, HELD, "i", 1))
+    assert get(lock).gone
+
+
+def test_both_that_a_leader_creates_anew_keep_its_transitions(server: Server) -> None:
+    """Its lock is known to be its own; that both answers show the write is what its term counts by."""
+    assert asyncio.run(multi(server).write(None, HELD, "i", 1)).record == HELD
+
+
 def test_neither_is_written_on_another_version_than_the_decision_saw(server: Server) -> None:
     """One that came since is met by a creation, which overwrites nothing; one that changed, by the version before."""
     put(server, EndpointsLock, FREE)
