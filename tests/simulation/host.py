@@ -41,6 +41,8 @@ LAPSES = ("watch deaf", "watch ended", "watch throttled", "event late", "event s
 FALLS = ("partition after start",)
 #: What may happen between two steps of a process.
 TRIPS = ("machine dies between two steps", "elector dies between two steps", "elector stops between two steps")
+#: Of what the next may have something that awaits it.
+KINDS_AHEAD = ("take", "request", "event", "step", "start", "claim")
 
 
 class Ahead(NamedTuple):
@@ -99,7 +101,7 @@ class Host:
         self.life = 0  # counts processes, so that what was meant for one does not reach the next
         self.up = False
         self.paused = False  # what minds the lock
-        self.ahead: dict[str, deque[Ahead]] = {kind: deque() for kind in ("take", "request", "event", "step", "start")}
+        self.ahead: dict[str, deque[Ahead]] = {kind: deque() for kind in KINDS_AHEAD}
         self._watches: list[Watch] = []
         self.asked: list[float] = []  # when requests were made
         self.saw: set[str] = set()  # which objects its present process has seen

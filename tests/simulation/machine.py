@@ -90,6 +90,8 @@ class Machine(Host):
             self.missed.append(partial(self.tell, event))
         if self.state is None or self.paused:
             return
+        if asked := _asked_to_stay_away(event):
+            self.hinder(1.1 * asked)  # from now on: it may have been told late
         if isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
@@ -100,6 +102,8 @@ class Machine(Host):
         life = self.life
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
+            if isinstance(action, e.Report) and action.message.startswith("the lock is ours"):
+                self._claims()
             self.between()
             if life != self.life:
                 return
@@ -118,6 +122,12 @@ class Machine(Host):
         if not self.coarse or not renewed or not renewed % SECOND or seen.record.holder == self.me.identity:
             return seen
         return replace(seen, record=replace(seen.record, renewed=renewed // SECOND * SECOND))
+
+    def _claims(self) -> None:
+        """It waits before it leads, with the lock."""
+        if met := self.meet("claim"):
+            life = self.life
+            self.after(self.world.lease * met.luck, lambda: self.crash_elector() if life == self.life else None)
 
     def _wake(self, life: int, due: float) -> None:
         if self.state and life == self.life and self.due == due:
@@ -268,3 +278,10 @@ class Machine(Host):
     def _resume(self, command: Command) -> None:
         lead, t0 = command.lead, command.stop_at - self.me.timing.renew_deadline
         self._elect(resume(self.me, self._term, t0, acquired=lead.acquired, transitions=lead.transitions))
+
+
+def _asked_to_stay_away(event: e.Event) -> float:
+    """For how many seconds."""
+    if isinstance(event, e.Failed):
+        return event.failure.retry_after
+    return event.retry_after if isinstance(event, e.WatchEnded) else 0.0

@@ -77,8 +77,13 @@ def await_next(kind: str) -> Callable[[Schedule, Trouble], None]:
 # --- processes
 
 
-def kill_elector(_: Schedule, trouble: Trouble) -> None:
-    trouble.host.crash_elector()
+def kill_elector(world: Schedule, trouble: Trouble) -> None:
+    """Now; or when it has the lock, and waits before it leads, for which it would have to be a lucky shot."""
+    if trouble.luck < 0.7:
+        trouble.host.crash_elector()
+    else:
+        until, luck = world.now + 4 * world.lease, (trouble.luck - 0.7) / 0.3
+        trouble.host.ahead["claim"].append(Ahead("elector dies in a claim", until, once=True, luck=luck))
 
 
 def stop_elector(_: Schedule, trouble: Trouble) -> None:

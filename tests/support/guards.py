@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, elector, for_life, look, named, release, renew, state, turn
+from kleader.election import acquire, elector, for_life, look, named, release, renew, turn
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
 from kleader.election.turn import Turn
@@ -66,6 +66,11 @@ def _forgetful(turn: Turn, failure: Failure) -> None:
 
 def _trusting(turn: Turn, seen: Observed) -> None:
     if not turn.s.me.coordinated:
+        _CLAIM(turn, seen)
+
+
+def _trusting_half(turn: Turn, seen: Observed) -> None:
+    if not (turn.s.me.twofold and turn.s.inherits):
         _CLAIM(turn, seen)
 
 
@@ -181,13 +186,13 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         named, "return duration if", "return duration if True or"
     ),
     "what was not told leaves something out": lambda: rewritten(named, " or not told:", ":"),
-    "a naming is known by its missing acquireTime": lambda: rewritten(state, " and not named", ""),
+    "a naming is known by its missing acquireTime": lambda: rewritten_method(State, "mine", " and not named", ""),
     "a malformed record hides nobody": lambda: rewritten(named, "if record.holder or seen.fault:", "if record.holder:"),
     "over a malformed record is not over an empty holder": lambda: rewritten(named, " or before.fault:", ":"),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
-    "a predecessor's claim on a pair waits anew": lambda: rewritten(state, " or me.twofold", ""),
+    "a predecessor's claim on a pair waits anew": lambda: replaced((Turn,), "claim", _trusting_half),
     "a claim of long ago says nothing about a creation": lambda: rewritten(
         release, "(before and turn.s.mine(before) and not before.gone)", "turn.s.ready_at"
     ),
