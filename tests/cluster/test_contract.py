@@ -10,7 +10,19 @@ import pytest
 from kleader.election.events import Failure, Kind
 from kleader.election.record import UNKNOWN, Record
 from kleader.locks.base import LockError, WatchError
-from tests.cluster.contract import INCARNATION, LEADER, LOCKS, OBJECTS, VERSIONS, Client, Entry, Place, annotation, spec
+from tests.cluster.contract import (
+    INCARNATION,
+    LEADER,
+    LOCKS,
+    OBJECTS,
+    VERSIONS,
+    Client,
+    Entry,
+    Place,
+    annotation,
+    entry_of,
+    spec,
+)
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 
@@ -467,15 +479,17 @@ def test_holders_that_differ_are_somebody_unknown_for_the_longest_of_all_duratio
 
 
 def test_one_object_alone_is_what_a_rival_of_the_kind_before_or_after_has(double: Place, client: Client) -> None:
-    """Its record counts, and the other object is created beside it."""
+    """Its record counts, and the other object is created beside it, at first without transitions."""
     for number, kind in enumerate(double.kinds):
         there = double.named(f"x{number}")
         there.plant_one(kind, LED)
         lock = client.lock(there)
         seen = lock.get()
         assert (seen.record, seen.torn) == (LED.record, False)
-        lock.write(seen, MINE.record)
-        assert there.entry() == MINE
+        written = lock.write(seen, MINE.record)
+        assert [entry_of(each) for each in there.objects()][1 - number] == MINE._replace(transitions=0)
+        lock.write(written, LATER.record)
+        assert there.entry() == LATER
 
 
 def test_the_fencing_token_is_the_first_objects(double: Place, client: Client) -> None:
