@@ -66,7 +66,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
-    s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before) and not before.gone)
+    s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before) and not before.torn)
     if s.mine(seen):
         return
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
@@ -187,14 +187,15 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     turn.pause(failure)
     if s.me.twofold and isinstance(request, e.Write):  # the news may be of what this very write did to the first
         turn.unwatch()
-        s.news, s.read_at = False, now
+        s.news, s.read_at = False, now  # and there will be no more
+    if failure.kind is Kind.CONFLICT or (s.me.twofold and isinstance(request, e.Get)):  # half of it may have been read
+        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)
     elif isinstance(request, e.Get):
         return
     elif failure.kind is Kind.CONFLICT:
-        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
         s.spent = not s.news
         if s.spent:  # the watch is about to tell; read only if it does not
             s.read_at = now + s.me.timing.retry_period if s.watching else now

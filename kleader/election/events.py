@@ -29,7 +29,7 @@ class Observed:
     base: Any = None  # the object itself, which the next write starts from
     torn: bool = False  # one of a multilock's two objects is missing: held, and one's own only to who leads already
     gone: bool = False  # torn, and it was there before
-    created: bool = False  # one of a multilock's two objects was another's, and then its holder created it
+    created: bool = False  # one of a multilock's two objects may have been another's, and then its holder created it
     beside: Any = None  # what else the lock is kept in, as far as a change of it starts a challenger's wait anew
     preferred: str = ""  # coordinated: whom the control plane wants to lead instead
     untouched: bool = False  # coordinated: as the control plane created it, no candidate has written it since

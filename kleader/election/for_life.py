@@ -51,7 +51,7 @@ def saw(turn: Turn, seen: Observed | None) -> None:
     if not look.told(turn):
         return
     if s.spent and seen and s.seen and seen.version == s.seen.version:
-        s.read_at = turn.now.boot  # it tells of the owner's Pod alone, and a conflict has shown that there is another
+        s.read_at, s.news = turn.now.boot, False  # of the owner's Pod alone: a conflict has shown that it is outdated
     else:
         _observe(turn, seen)
 

@@ -103,6 +103,6 @@ def _whose(turn: Turn) -> str:
 
 def _found(turn: Turn, seen: Observed) -> None:
     before = turn.s.seen
-    if not turn.s.led and not (before and turn.s.mine(before) and not before.gone):
+    if not turn.s.led and not (before and turn.s.mine(before) and not before.torn):
         turn.claim(seen)
     turn.s.seen = seen

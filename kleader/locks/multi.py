@@ -49,15 +49,16 @@ class MultiLock:
         self._locks = (primary, secondary)
         self._least = lease_duration
         self._known = [lease_duration if replaces else 0] * 2  # the duration that each showed last; 0: never there
-        # the incarnations that each showed, two at most: with these, whether one of them was another than this
-        self._shown: tuple[set[str | None], ...] = ({None}, {None}) if replaces else (set(), set())
+        # the first two incarnations that each showed; None: of whoever may have had it while it was not seen
+        self._shown: tuple[set[str | None], ...] = (set(), set())
 
     async def get(self, timeout: float) -> Observed:
         """Both as they are now; Kind.MISSING if there is neither."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
-        first, second = [await _find(lock, end - clock()) for lock in self._locks]
-        seen = self._both(_Pair(first, second))
+        first = await _find(self._locks[0], end - clock())
+        self._remember(_Pair(first, None))  # also where the second cannot be read
+        seen = self._both(_Pair(first, await _find(self._locks[1], end - clock())))
         if seen is None:
             raise LockError(Kind.MISSING, "there is neither of both locks")
         return seen
@@ -73,7 +74,8 @@ class MultiLock:
                 seen = await lock.write(before, begun, incarnation, end - clock())
             except LockError as error:
                 if before is None and error.failure.kind is Kind.CONFLICT:  # it is there, and may be gone when read
-                    self._known[i] = max(self._known[i], self._least)
+                    self._known[i] = self._known[i] or self._least
+                    self._shown[i].add(None)
                 raise
             shown = (seen.record, seen.incarnation, seen.fault) == (begun, incarnation, "")
             if not shown or (before and seen.version == before.version):
@@ -117,13 +119,10 @@ class MultiLock:
         durations = [record.duration for record in records]
         if gone or not agreed:
             durations += [self._least, *self._known]
-        for i, part in enumerate(pair):
-            if part:
-                self._known[i] = max(1, part.record.duration)
-                if len(self._shown[i]) <= 1:
-                    self._shown[i].add(part.incarnation)
-            elif self._known[i]:
-                self._shown[i].add(None)
+        self._remember(pair)
+        for known, part, shown in zip(self._known, pair, self._shown, strict=True):
+            if known and not part:
+                shown.add(None)
         record = Record(
             records[0].holder if agreed else UNKNOWN,
             max(durations),
@@ -148,6 +147,14 @@ class MultiLock:
             request=next((part.request for part in present if part.request), None),
             given=agreed and not gone and all(part and part.given for part in pair),
         )
+
+    def _remember(self, pair: _Pair) -> None:
+        """What is there; what is not is as it was."""
+        for i, part in enumerate(pair):
+            if part:
+                self._known[i] = max(1, part.record.duration)
+                if len(self._shown[i]) <= 1:
+                    self._shown[i].add(part.incarnation)
 
 
 async def _find(lock: ObjectLock, timeout: float) -> Observed | None:

@@ -84,12 +84,13 @@ class Story:
         return self
 
     def renews(self, seconds: float) -> Self:
-        """Time passes, and every write that it asks for meanwhile is done at once."""
+        """Time passes, and every write that it asks for, or has asked for, is done at once."""
         end = self.now + seconds
-        while self.state.wake_at <= end:
-            self.waits(max(0.0, self.state.wake_at - self.now))
+        while isinstance(self.state.pending, e.Write) or self.state.wake_at <= end:
             if isinstance(self.state.pending, e.Write):
                 self.writes()
+            else:
+                self.waits(max(0.0, self.state.wake_at - self.now))
         return self.waits(end - self.now)
 
     def idles(self, seconds: float) -> Self:

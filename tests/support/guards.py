@@ -124,7 +124,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "half a lock that was deleted under the write is another": lambda: rewritten(acquire, " and not s.seen.gone)", ")"),
     "half a claim created anew is another": lambda: rewritten(
-        acquire, "s.mine(before) and not before.gone)", "s.mine(before))"
+        acquire, "s.mine(before) and not before.torn)", "s.mine(before))"
     ),
     "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _seen: None),
     "gone is not free to a new candidacy": lambda: replaced(
@@ -194,7 +194,16 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
     "a predecessor's claim on a pair waits anew": lambda: replaced((Turn,), "claim", _trusting_half),
     "a claim of long ago says nothing about a creation": lambda: rewritten(
-        release, "(before and turn.s.mine(before) and not before.gone)", "turn.s.ready_at"
+        release, "(before and turn.s.mine(before) and not before.torn)", "turn.s.ready_at"
+    ),
+    "half a lock that was deleted under the last write is no more than a claim": lambda: rewritten(
+        release, "turn.s.mine(before) and not before.torn)", "turn.s.mine(before))"
+    ),
+    "a pair: half a read may have seen its leader": lambda: rewritten(
+        acquire, " or (s.me.twofold and isinstance(request, e.Get)):", ":"
+    ),
+    "a pair: what was read of one is known where the other was not": lambda: rewritten_method(
+        MultiLock, "get", "self._remember(_Pair(first, None))", ""
     ),
     "a claim is not released": lambda: rewritten(
         release, "s.seen.torn or (not s.led and now < s.ready_at)", "s.seen.torn"
@@ -259,7 +268,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         MultiLock, "write", "replace(record, transitions=0)", "record"
     ),
     "a pair: one that was one's own and went is another's": lambda: rewritten_method(
-        MultiLock, "_both", "elif self._known[i]:", "elif False:"
+        MultiLock, "_both", "if known and not part:", "if False:"
     ),
     "a pair: a conflict at a creation shows that it is there": lambda: rewritten_method(
         MultiLock, "write", "if before is None and error", "if False and error"

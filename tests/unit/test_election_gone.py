@@ -168,6 +168,27 @@ def test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no
     story.waits(2).writes().asked(e.Lead)
 
 
+def test_half_a_lock_that_was_held_and_deleted_under_the_last_write_is_left_to_run_out() -> None:
+    story = Story(twofold=True).follows()
+    story.sees(story.lock("")).sees(story.lock(UNKNOWN))
+    story.sees(replace(story.landed(), torn=True, gone=True)).tell(e.Emptied(release=True))
+    assert not story.writes(created=True).asked(e.Done).released
+
+
+def test_half_a_lock_found_to_be_created_late_makes_a_leader_no_sooner() -> None:
+    """By a try before the last, which was answered neither then nor later, and after another had it."""
+    story = Story(twofold=True).follows().sees(Story().lock("")).fails(Kind.UNREACHABLE)
+    half = replace(story.lock(ME, TERM), torn=True)
+    story.reads(half).waits(15).fails(Kind.CONFLICT).waits(1)
+    story.reads(replace(story.lock(ME, TERM), created=True)).renews(14.9)
+    assert story.state.phase is Phase.FOLLOWING
+
+
+def test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone() -> None:
+    story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE)
+    story.waits(5).reads(None).idles(14.9)
+
+
 def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim() -> None:
     """Its predecessor may have created half of it, and renewed that since: nothing shows it any more."""
     story = Story(resume_waiting(candidate(twofold=True), TERM)).wakes()

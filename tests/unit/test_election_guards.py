@@ -82,6 +82,15 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a claim of long ago says nothing about a creation": (
         vanishing.test_a_creation_at_the_end_is_no_more_than_a_claim_after_an_earlier_claim_that_somebody_took
     ),
+    "half a lock that was deleted under the last write is no more than a claim": (
+        vanishing.test_half_a_lock_that_was_held_and_deleted_under_the_last_write_is_left_to_run_out
+    ),
+    "a pair: half a read may have seen its leader": (
+        vanishing.test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone
+    ),
+    "a pair: what was read of one is known where the other was not": lambda: (
+        pairing.test_what_was_read_of_one_where_the_other_could_not_be_was_there(pairing.Server())
+    ),
     "half a lock found created anew is a claim at first": (
         vanishing.test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),

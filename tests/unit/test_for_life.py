@@ -111,8 +111,13 @@ def test_what_a_conflict_showed_to_be_outdated_is_not_tried_again_because_of_its
     tale.follows(owned(tale)).sees(dead := owned(tale, dead=True)).fails(Kind.CONFLICT)
     tale.sees(replace(dead, dead=False))
     tale.asked(e.Get)
-    tale.reads(owned(tale, "third"))
-    assert not tale.idles(60).all(e.Write)
+    tale.reads(owned(tale, "third")).idles(60)
+
+
+def test_a_conflict_whose_winner_the_watch_tells_of_is_followed_by_no_look() -> None:
+    tale = story()
+    tale.follows(owned(tale)).sees(owned(tale, dead=True)).fails(Kind.CONFLICT)
+    tale.sees(owned(tale, "third")).idles(60)
 
 
 # --- answers that never came

@@ -189,6 +189,20 @@ def test_one_that_somebody_was_the_first_to_create_and_that_is_gone_when_it_is_r
     with pytest.raises(LockError, match="first"):
         asyncio.run(lock.write(base, HELD, "i", 1))
     assert get(lock).gone
+    server.refuses = lambda _method, _kind: False
+    assert asyncio.run(lock.write(base, replace(HELD, renewed=2_000_000), "i", 1)).created
+
+
+def test_what_was_read_of_one_where_the_other_could_not_be_was_there(server: Server) -> None:
+    put(server, EndpointsLock, HELD)
+    put(server, Lease, FREE)
+    lock = multi(server)
+    server.refuses = lambda method, kind: (method, kind) == ("GET", "leases")
+    with pytest.raises(LockError, match="first"):
+        get(lock)
+    server.refuses = lambda _method, _kind: False
+    del server.found["endpoints"]
+    assert get(lock).gone
 
 
 def test_both_that_a_leader_creates_anew_keep_its_transitions(server: Server) -> None:
