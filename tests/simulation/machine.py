@@ -112,10 +112,11 @@ class Machine(Host):
             self.after(max(1e-6, self.due - self.boot), partial(self._wake, life, self.due))
 
     def _remember(self, seen: Observed | None) -> None:
-        """What the election has taken in: an answer that came too late was none, nor was half of one."""
-        if seen:
-            parts = seen.base if self.pair else (seen,)
-            self.saw |= {kept.name for kept, part in zip(self.kept, parts, strict=False) if part}  # of Pods: none
+        """What the election has taken in: an answer that came too late was none."""
+        if self.pair and self.me.twofold:
+            self.saw |= {kept.name for kept, known in zip(self.kept, self.pair.known, strict=True) if known}
+        elif seen:
+            self.saw |= {kept.name for kept in self.kept}  # in Pods: none
 
     def _at_whole_seconds(self, seen: Observed) -> Observed:
         renewed = seen.record.renewed

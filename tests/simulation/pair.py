@@ -93,6 +93,11 @@ class Pair:
         self._requesting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
+    @property
+    def known(self) -> list[int]:
+        """Of each whether it was there, as far as this elector may know it."""
+        return self._lock._known
+
     def ask(self, request: e.Get | e.Write) -> None:
         """Supersedes what is still under way."""
         if self._requesting:
