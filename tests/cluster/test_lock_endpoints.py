@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
     from tests.support.processes import Process, Processes
 
-MINE = Entry("me", 15, 1, 1, 4)
+MINE = Entry("me", 15, 1, 1)
 SUBSETS = [{"addresses": [{"ip": "10.9.8.7"}], "ports": [{"port": 80, "protocol": "TCP"}]}]
 
 
