@@ -184,6 +184,14 @@ def test_half_a_lock_found_to_be_created_late_makes_a_leader_no_sooner() -> None
     assert story.state.phase is Phase.FOLLOWING
 
 
+def test_half_a_lock_that_was_never_there_is_led_on_at_once_also_where_the_watch_is_first_to_tell_of_it() -> None:
+    """The first takeover of a migration."""
+    story = Story(twofold=True).follows()
+    landed = story.sees(story.lock("")).landed()
+    story.sees(replace(landed, torn=True)).sees(landed)
+    story.writes().asked(e.Lead)
+
+
 def test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone() -> None:
     story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE)
     story.waits(5).reads(None).idles(14.9)
