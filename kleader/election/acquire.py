@@ -131,7 +131,7 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
         return inf  # the control plane names the next
     held = named.longest(turn, seen) if record.holder or seen.torn else 0
     if held:  # the control plane may have named somebody over one who runs for longer
-        held = max(held, s.held_until - now.boot)
+        held = max(held, s.held_until - now.boot, s.gone_wait if seen.torn else 0.0)
     return now.boot + held + now.luck * spread(turn)
 
 
@@ -188,8 +188,8 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     if s.me.twofold and isinstance(request, e.Write):  # the news may be of what this very write did to the first
         turn.unwatch()
         s.news, s.read_at = False, now  # and there will be no more
-    if failure.kind is Kind.CONFLICT or (s.me.twofold and isinstance(request, e.Get)):  # half of it may have been read
-        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
+    if failure.kind is Kind.CONFLICT or failure.held:
+        s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)

@@ -67,7 +67,7 @@ def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bo
     changed_hands = told and before is not None and before.record.holder != record.holder
     if changed_hands and record.holder and record.acquired is None and not seen.fault:
         return
-    if record.holder or seen.fault:
+    if record.holder or seen.fault or seen.gone:
         s.held_until = max(s.held_until, turn.now.boot + longest(turn, seen))
     else:
         s.held_until = 0.0  # whoever gives it up has seen to it that all before are dead

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class LockError(Exception):
     """A request that did not do what it was asked; ``failure`` says which way, in a sentence with the mend."""
 
-    def __init__(self, kind: Kind, message: str, retry_after: float = 0.0) -> None:
+    def __init__(self, kind: Kind, message: str, retry_after: float = 0.0, held: int = 0) -> None:
         super().__init__(message)
-        self.failure = Failure(kind, message, retry_after)
+        self.failure = Failure(kind, message, retry_after, held)
 
 
 class WatchError(Exception):

@@ -49,16 +49,21 @@ class MultiLock:
         self._locks = (primary, secondary)
         self._least = lease_duration
         self._known = [lease_duration if replaces else 0] * 2  # the duration that each showed last; 0: never there
-        # the first two incarnations that each showed; None: of whoever may have had it while it was not seen
-        self._shown: tuple[set[str | None], ...] = (set(), set())
+        # the first two holders that each showed, with their incarnations, which client-go leaves as it finds them;
+        # None: whoever may have had it while it was not seen
+        self._shown: tuple[set[tuple[str, str] | None], ...] = (set(), set())
 
     async def get(self, timeout: float) -> Observed:
         """Both as they are now; Kind.MISSING if there is neither."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         first = await _find(self._locks[0], end - clock())
-        self._remember(_Pair(first, None))  # also where the second cannot be read
-        seen = self._both(_Pair(first, await _find(self._locks[1], end - clock())))
+        try:
+            second = await _find(self._locks[1], end - clock())
+        except LockError as error:
+            self._remember(_Pair(first, None))
+            raise LockError(*error.failure._replace(held=max(1, first.record.duration) if first else 0)) from None
+        seen = self._both(_Pair(first, second))
         if seen is None:
             raise LockError(Kind.MISSING, "there is neither of both locks")
         return seen
@@ -140,7 +145,7 @@ class MultiLock:
             torn=gone or (len(present) == 1 and incarnation != ""),
             gone=gone,
             created=any(
-                part and not part.record.transitions and shown - {part.incarnation}
+                part and not part.record.transitions and shown - {(part.record.holder, part.incarnation)}
                 for part, shown in zip(pair, self._shown, strict=True)
             ),
             beside=tuple(part and (part.record, part.incarnation) for part in pair),
@@ -154,7 +159,7 @@ class MultiLock:
             if part:
                 self._known[i] = max(1, part.record.duration)
                 if len(self._shown[i]) <= 1:
-                    self._shown[i].add(part.incarnation)
+                    self._shown[i].add((part.record.holder, part.incarnation))
 
 
 async def _find(lock: ObjectLock, timeout: float) -> Observed | None:

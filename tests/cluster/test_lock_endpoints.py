@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.election.events import Kind
+from kleader.election.events import Failure, Kind
 from kleader.locks.base import LockError
 from kleader.locks.permissions import needed, rules
 from tests.cluster.contract import LEADER, Client, Entry, Place
@@ -55,7 +55,7 @@ def test_a_service_without_a_selector_keeps_its_endpoints(place: Place, client: 
     base = lock.get() if there else None
     with pytest.raises(LockError) as error:
         lock.write(base, MINE.record)
-    assert error.value.failure == (Kind.HOPELESS, sentence(place), 0.0)
+    assert error.value.failure == Failure(Kind.HOPELESS, sentence(place))
     assert place.plane.api.find(place.paths[0]) == old
     assert not any(map(place.plane.api.find, place.paths[1:]))
     client.lock(place, force=True).write(base, MINE.record)

@@ -116,11 +116,11 @@ class Story:
         given = bool(write.record.holder) and not write.incarnation
         return Observed(write.record, write.incarnation, self.version(), created=created, ours=ours, given=given)
 
-    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0) -> Self:
+    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0, held: int = 0) -> Self:
         """The request under way fails, ``after`` seconds."""
         self.now += after
         assert self.state.pending, "no request is under way"
-        return self.tell(e.Failed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after)))
+        return self.tell(e.Failed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, held)))
 
     def sees(self, seen: Observed | None) -> Self:
         """A watch event."""

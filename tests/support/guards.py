@@ -86,8 +86,12 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "held = named.longest(turn, seen)", "held = min(5, named.longest(turn, seen))"
     ),
     "who was named over a holder does not shorten its time": lambda: rewritten(
-        acquire, "max(held, s.held_until - now.boot)", "held"
+        acquire, "s.held_until - now.boot, ", ""
     ),
+    "half a lock is held for as long as any was": lambda: rewritten(
+        acquire, ", s.gone_wait if seen.torn else 0.0)", ")"
+    ),
+    "half a lock that is gone was not given up": lambda: rewritten(named, " or seen.gone:", ":"),
     "a write counts only with a new version": lambda: rewritten(
         elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"
     ),
@@ -131,7 +135,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
     ),
     "gone is not free to who lost a race": lambda: rewritten(
-        acquire, "s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)", "pass"
+        acquire, "max(s.gone_wait, failure.held, s.me.timing.lease_duration)", "failure.held"
     ),
     "the leader recreates what was deleted": lambda: rewritten(renew, "_write(turn, None)", "pass"),
     "a label does not start the wait anew": lambda: replaced((Observed,), "same_record", lambda one, two: one == two),
@@ -187,7 +191,9 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "what was not told leaves something out": lambda: rewritten(named, " or not told:", ":"),
     "a naming is known by its missing acquireTime": lambda: rewritten_method(State, "mine", " and not named", ""),
-    "a malformed record hides nobody": lambda: rewritten(named, "if record.holder or seen.fault:", "if record.holder:"),
+    "a malformed record hides nobody": lambda: rewritten(
+        named, "if record.holder or seen.fault or", "if record.holder or"
+    ),
     "over a malformed record is not over an empty holder": lambda: rewritten(named, " or before.fault:", ":"),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
@@ -200,10 +206,19 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         release, "turn.s.mine(before) and not before.torn)", "turn.s.mine(before))"
     ),
     "a pair: half a read may have seen its leader": lambda: rewritten(
-        acquire, " or (s.me.twofold and isinstance(request, e.Get)):", ":"
+        acquire, "failure.kind is Kind.CONFLICT or failure.held:", "failure.kind is Kind.CONFLICT:"
     ),
     "a pair: what was read of one is known where the other was not": lambda: rewritten_method(
         MultiLock, "get", "self._remember(_Pair(first, None))", ""
+    ),
+    "a pair: half a read tells for how long": lambda: rewritten_method(
+        MultiLock, "get", "max(1, first.record.duration) if first else 0", "0"
+    ),
+    "a pair: client-go leaves the incarnation where it is": lambda: rewritten_method(
+        MultiLock,
+        "_both",
+        "shown - {(part.record.holder, part.incarnation)}",
+        "[each for each in shown if not each or each[1] != part.incarnation]",
     ),
     "a claim is not released": lambda: rewritten(
         release, "s.seen.torn or (not s.led and now < s.ready_at)", "s.seen.torn"

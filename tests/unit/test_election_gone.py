@@ -193,8 +193,25 @@ def test_half_a_lock_that_was_never_there_is_led_on_at_once_also_where_the_watch
 
 
 def test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone() -> None:
+    story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE, held=40)
+    story.waits(5).reads(None).idles(39.9)
+
+
+def test_a_pair_of_which_nothing_was_read_is_free_when_there_is_neither() -> None:
     story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE)
-    story.waits(5).reads(None).idles(14.9)
+    story.waits(5).reads(None).asked(e.Write)
+
+
+def test_half_a_lock_that_is_gone_was_not_given_up_though_the_other_has_no_holder() -> None:
+    story = Story(twofold=True).follows(Story().lock(UNKNOWN, duration=60))
+    story.sees(replace(story.lock("", duration=60), torn=True, gone=True))
+    story.sees(story.lock(UNKNOWN)).idles(59.9)
+
+
+def test_ones_own_half_alone_is_waited_for_as_long_as_the_longest_that_was_seen() -> None:
+    """It was created late, and after another had it, who renewed unseen."""
+    story = Story(twofold=True).follows(Story().lock("other", duration=60)).waits(31)
+    story.sees(replace(story.lock(ME, TERM, transitions=0), torn=True)).idles(59.9)
 
 
 def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim() -> None:

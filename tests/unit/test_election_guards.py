@@ -91,6 +91,18 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a pair: what was read of one is known where the other was not": lambda: (
         pairing.test_what_was_read_of_one_where_the_other_could_not_be_was_there(pairing.Server())
     ),
+    "half a lock is held for as long as any was": (
+        vanishing.test_ones_own_half_alone_is_waited_for_as_long_as_the_longest_that_was_seen
+    ),
+    "half a lock that is gone was not given up": (
+        vanishing.test_half_a_lock_that_is_gone_was_not_given_up_though_the_other_has_no_holder
+    ),
+    "a pair: half a read tells for how long": lambda: (
+        pairing.test_what_was_read_of_one_where_the_other_could_not_be_was_there(pairing.Server())
+    ),
+    "a pair: client-go leaves the incarnation where it is": lambda: (
+        pairing.test_what_client_go_has_taken_was_anothers_though_it_leaves_the_incarnation_there(pairing.Server())
+    ),
     "half a lock found created anew is a claim at first": (
         vanishing.test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,6 +17,8 @@ from kleader.locks.multi import MultiLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kleader.locks.api import Api
 
 MINE = 15
 HELD, FREE = Record("m", 15, 0, 0, 3), Record("", 1, 0, 0, 3)
@@ -198,11 +200,30 @@ def test_what_was_read_of_one_where_the_other_could_not_be_was_there(server: Ser
     put(server, Lease, FREE)
     lock = multi(server)
     server.refuses = lambda method, kind: (method, kind) == ("GET", "leases")
-    with pytest.raises(LockError, match="first"):
+    with pytest.raises(LockError, match="first") as error:
         get(lock)
+    assert error.value.failure.held == HELD.duration
     server.refuses = lambda _method, _kind: False
     del server.found["endpoints"]
     assert get(lock).gone
+
+
+def test_nothing_is_held_that_could_not_be_read(server: Server) -> None:
+    put(server, Lease, HELD)
+    server.refuses = lambda method, _kind: method == "GET"
+    with pytest.raises(LockError) as error:
+        get(multi(server))
+    assert error.value.failure.held == 0
+
+
+def test_what_client_go_has_taken_was_anothers_though_it_leaves_the_incarnation_there(server: Server) -> None:
+    put(server, EndpointsLock, FREE)
+    lock, lease = multi(server), Lease(cast("Api", server), "n", "x", {})
+    taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
+    asyncio.run(lease.write(taken.base.second, replace(HELD, holder="go"), "i", 1))
+    get(lock)
+    asyncio.run(lease.write(None, replace(HELD, transitions=0), "i", 1))
+    assert get(lock).created
 
 
 def test_both_that_a_leader_creates_anew_keep_its_transitions(server: Server) -> None:
