@@ -66,7 +66,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
-    s.turn_at = _turn_at(turn, seen, claimed=before is not None and s.mine(before) and not before.torn)
+    s.turn_at = _turn_at(turn, seen, claimed=s.wholly_mine(before))
     if s.mine(seen):
         return
     s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
@@ -118,7 +118,7 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     if seen.fault:
         turn.do(e.Report(f"the lock counts as held: {seen.fault}"))
         return inf
-    mine = s.mine(seen) and not seen.torn
+    mine = s.wholly_mine(seen)
     if mine and not claimed:
         turn.claim(seen)
     if named.unwanted(turn, seen):

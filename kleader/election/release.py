@@ -102,7 +102,6 @@ def _whose(turn: Turn) -> str:
 
 
 def _found(turn: Turn, seen: Observed) -> None:
-    before = turn.s.seen
-    if not turn.s.led and not (before and turn.s.mine(before) and not before.torn):
+    if not turn.s.led and not turn.s.wholly_mine(turn.s.seen):
         turn.claim(seen)
     turn.s.seen = seen

@@ -149,6 +149,10 @@ class State:
         held = seen.ours if self.me.lasting else seen.record.holder == self.me.identity
         return held and seen.incarnation == self.incarnation and not named
 
+    def wholly_mine(self, seen: Observed | None) -> bool:
+        """Likewise, of a multilock in both of its objects."""
+        return seen is not None and self.mine(seen) and not seen.torn
+
     def given(self, seen: Observed) -> bool:
         """Whether the last leader has named this candidate as the next: the right to write, like an empty holder."""
         named = seen.given and seen.record.holder == self.me.identity and not seen.incarnation

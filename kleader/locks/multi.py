@@ -62,7 +62,7 @@ class MultiLock:
             second = await _find(self._locks[1], end - clock())
         except LockError as error:
             self._remember(_Pair(first, None))
-            raise LockError(*error.failure._replace(held=max(1, first.record.duration) if first else 0)) from None
+            raise LockError(*error.failure._replace(held=self._known[0] if first else 0)) from None
         seen = self._both(_Pair(first, second))
         if seen is None:
             raise LockError(Kind.MISSING, "there is neither of both locks")

@@ -128,7 +128,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "half a lock that was deleted under the write is another": lambda: rewritten(acquire, " and not s.seen.gone)", ")"),
     "half a claim created anew is another": lambda: rewritten(
-        acquire, "s.mine(before) and not before.torn)", "s.mine(before))"
+        acquire, "s.wholly_mine(before)", "before is not None and s.mine(before)"
     ),
     "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _seen: None),
     "gone is not free to a new candidacy": lambda: replaced(
@@ -200,10 +200,10 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
     "a predecessor's claim on a pair waits anew": lambda: replaced((Turn,), "claim", _trusting_half),
     "a claim of long ago says nothing about a creation": lambda: rewritten(
-        release, "(before and turn.s.mine(before) and not before.torn)", "turn.s.ready_at"
+        release, "turn.s.wholly_mine(turn.s.seen)", "turn.s.ready_at"
     ),
     "half a lock that was deleted under the last write is no more than a claim": lambda: rewritten(
-        release, "turn.s.mine(before) and not before.torn)", "turn.s.mine(before))"
+        release, "turn.s.wholly_mine(turn.s.seen)", "(turn.s.seen and turn.s.mine(turn.s.seen))"
     ),
     "a pair: half a read may have seen its leader": lambda: rewritten(
         acquire, "failure.kind is Kind.CONFLICT or failure.held:", "failure.kind is Kind.CONFLICT:"
@@ -212,7 +212,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         MultiLock, "get", "self._remember(_Pair(first, None))", ""
     ),
     "a pair: half a read tells for how long": lambda: rewritten_method(
-        MultiLock, "get", "max(1, first.record.duration) if first else 0", "0"
+        MultiLock, "get", "self._known[0] if first else 0", "0"
     ),
     "a pair: client-go leaves the incarnation where it is": lambda: rewritten_method(
         MultiLock,
