@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tests.prove import on_plane, on_request
 from tests.prove.__main__ import ROOMS
 from tests.prove.driver import Chaos
+from tests.prove.on_processes import Killed
 from tests.prove.table import Table
+
+if TYPE_CHECKING:
+    from tests.prove.fault import Trial
 
 NAMES = [fault.name for room in ROOMS for fault in room.FAULTS] + [fault.name for fault in on_plane.FAULTS]
 
@@ -99,3 +105,20 @@ def test_what_this_machine_cannot_do_is_said_and_has_no_row(table: Table) -> Non
 def test_the_classes_of_faults_have_names_of_their_own_that_fit_the_table() -> None:
     assert len(set(NAMES)) == len(NAMES) >= 30
     assert max(map(len, NAMES)) <= 52
+
+
+def test_a_leader_that_is_killed_whole_is_killed_from_below() -> None:
+    """Of descendants that outlive supervisor and elector nothing is promised, so nothing is proven by them."""
+    killed: list[str] = []
+
+    class Victim:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def send_signal(self, number: int) -> None:
+            assert number == signal.SIGKILL
+            killed.append(self.name)
+
+    victims: Any = [Victim(name) for name in ("supervisor", "elector", "command", "descendant")]
+    Killed("whole leader", lambda _: victims).inject(cast("Trial", None))
+    assert killed == ["descendant", "command", "elector", "supervisor"]
