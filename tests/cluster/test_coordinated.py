@@ -46,7 +46,7 @@ class Coordinated:
         plane.grant(self.user, fleet.namespace, rules(needed("lease", fleet.name, candidate="")))
 
     def start(self, identity: str, version: str = "1.36.0", *options: str, **more: Any) -> Process:  # noqa: ANN401
-        """Start one of this version."""
+        """Start one of this version: the older leads, and of two alike the one that was there first, by seconds."""
         config = self.plane.kubeconfig(self.user, self.fleet.namespace, server=more.pop("server", None))
         versions = ("--coordinated", f"--binary-version={version}")
         self.processes[identity] = self.fleet.start(identity, *versions, *options, kubeconfig=config, **more)
@@ -137,7 +137,7 @@ def test_at_the_end_of_a_term_the_candidate_stays_one(coordinated: Coordinated) 
 
 
 def test_a_leader_that_ends_takes_its_candidate_back_first_and_is_not_named_again(coordinated: Coordinated) -> None:
-    leader = coordinated.start("first")
+    leader = coordinated.start("first", "1.35.0")
     coordinated.leads(1, "first")
     history = History(coordinated.fleet)
     coordinated.start("second")
@@ -152,7 +152,7 @@ def test_a_leader_that_ends_takes_its_candidate_back_first_and_is_not_named_agai
 
 
 def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: Coordinated) -> None:
-    coordinated.start("leader")
+    coordinated.start("leader", "1.35.0")
     coordinated.leads(1, "leader")
     ending = coordinated.start("ending")
     giving_up = coordinated.start("giving-up", "1.36.0", "--wait=12s")
@@ -175,7 +175,7 @@ def test_a_crashed_candidate_that_is_still_registered_does_not_delay_a_handover_
 
     One that has just given one may be named, for 5 s: the command ends at once, and leaves no time to ask before.
     """
-    leader = coordinated.start("leader", "1.35.0")
+    leader = coordinated.start("leader", "1.34.0")
     coordinated.leads(1, "leader")
     coordinated.start("survivor", "1.36.0")
     crashed = coordinated.start("crashed", "1.35.0")

@@ -49,7 +49,7 @@ class Handover(Coordinated):
         self._pinged: dict[str, str] = {}  # when they were asked before
 
     def leads_first(self) -> Process:
-        leader = self.start("leader", "1.35.0", does=("--ignore-term", f"--exit-when={self.ends}"))
+        leader = self.start("leader", "1.34.0", does=("--ignore-term", f"--exit-when={self.ends}"))
         self.leads(1, "leader")
         return leader
 
