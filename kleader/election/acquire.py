@@ -52,9 +52,11 @@ def pursue(turn: Turn, take: Callable[[Turn], None], why_not: Callable[[Turn], s
 def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     """``told``: by a watch, which leaves out nothing between what was seen before and this."""
     s = turn.s
+    if s.doubt and (seen is None or seen.record.unwritten):  # another may have had what was created without an answer
+        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
     if seen is None:
         _vanished(turn)
-    elif s.seen is None or not s.seen.same_record(seen):
+    elif s.seen is None or not s.seen.same_record(seen) or (_bare_again(s.seen, seen) and not told):
         if named.anew(turn, seen):
             named.to_lead(turn, seen, told=told)
         _changed(turn, s.seen, seen, told=told)
@@ -63,13 +65,19 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     s.known, s.spent = True, False
 
 
+def _bare_again(before: Observed, seen: Observed) -> bool:
+    """Whether it is without a record in another version: somebody may have had it in between, unless that was told."""
+    return seen.record.unwritten and seen.version != before.version
+
+
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
+    s.held_until = 0.0 if seen.given else s.held_until  # as when it is given up: all before are dead
     s.turn_at = _turn_at(turn, seen, claimed=s.wholly_mine(before))
     if s.mine(seen):
         return
-    s.gone_wait, s.doubt = max(seen.record.duration, s.me.timing.lease_duration), False
+    s.doubt = False
     named.mind_holder(turn, before, seen, told=told)
     s.stumbles = 0 if holder else s.stumbles
     given = s.given(seen)
@@ -79,10 +87,22 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
         _mind_duration(turn, seen)
     if given or not (s.me.live and before and before.record.holder):
         return
-    if not named.by_control_plane(turn, before, seen):
+    if not (named.by_control_plane(turn, before, seen) or _parted(turn, before, seen)):
         alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
         s.verdict = e.GiveUp(f"held by {called(alive)[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
         release.close(turn, release=True)
+
+
+def _parted(turn: Turn, before: Observed, seen: Observed) -> bool:
+    """Whether a change is of hands that took a record away, or of one's own write that came half through: no life.
+
+    Whoever else took the other half renews it, which is a sign of life.
+    """
+    if seen.beside is None:
+        return seen.record.unwritten
+    me = (turn.s.me.identity, turn.s.incarnation)
+    changed = [part for was, part in zip(before.beside, seen.beside, strict=True) if part != was]
+    return all(part is None or part[0].unwritten or (part[0].holder, part[1]) == me for part in changed)
 
 
 def _vanished(turn: Turn) -> None:
@@ -94,7 +114,7 @@ def _vanished(turn: Turn) -> None:
     if s.me.coordinated:
         s.turn_at = inf  # the control plane creates it
     elif s.gone_wait:
-        turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(s.gone_wait)}"))
+        turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(round(s.gone_wait, 1))}"))
 
 
 def _mind_duration(turn: Turn, seen: Observed) -> None:
@@ -130,7 +150,10 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     if s.me.coordinated and record.holder != s.me.identity:
         return inf  # the control plane names the next
     held = named.longest(turn, seen) if record.holder or seen.torn else 0
-    if held:  # the control plane may have named somebody over one who runs for longer
+    if record.unwritten and s.gone_wait and not seen.torn:
+        held = s.gone_wait  # deleted, and created anew by who is no candidate: gone is not free then either
+        turn.do(e.Report(f"the lock was created anew; its holder may still run: waiting {text(round(held, 1))}"))
+    elif held:  # the control plane may have named somebody over one who runs for longer
         held = max(held, s.held_until - now.boot, s.gone_wait if seen.torn else 0.0)
     return now.boot + held + now.luck * spread(turn)
 
@@ -153,7 +176,8 @@ def _take(turn: Turn) -> None:
         release.give_back(turn, base, s.me.request_timeout)
         return
     renewed = turn.fresh_time(base.record.renewed if base else None)
-    acquired, transitions = turn.wall, base.record.next_transition if base else 0
+    anew = base is None or (base.gone and base.record.unwritten)  # a pair of which nothing is left is created anew
+    acquired, transitions = turn.wall, base.record.next_transition if base and not anew else 0
     if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
@@ -176,6 +200,7 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
         return
     turn.unwatch()
     s.phase, s.losses, s.doubt = Phase.LEADING, 0, False
+    s.gone_wait, s.held_until = s.me.timing.lease_duration, 0.0  # all before are dead
     renew.count(turn, seen)
     turn.do(e.Lead(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
     turn.observe_leader(s.me.identity)
@@ -190,6 +215,8 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
         s.news, s.read_at = False, now  # and there will be no more
     if failure.kind is Kind.CONFLICT or failure.held:
         s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
+    if isinstance(request, e.Get):
+        s.held_until = max(s.held_until, now + failure.held)
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)
@@ -214,6 +241,8 @@ def got(turn: Turn, seen: Observed | None) -> None:
         _observe(turn, seen)
         if s.phase is Phase.FOLLOWING:
             _look_on(turn)
+    elif seen and seen.record.holder and not s.mine(seen):
+        named.mind_holder(turn, None, seen)  # the watch may be behind, and end before it tells of this one
 
 
 def _look_on(turn: Turn) -> None:

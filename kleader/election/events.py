@@ -66,7 +66,7 @@ class Failure(NamedTuple):
     kind: Kind
     message: str = ""
     retry_after: float = 0.0  # seconds
-    held: int = 0  # seconds for which that half of a multilock may be held that was read, while the other was not
+    held: int = 0  # seconds for which that half of a multilock may be held that was read or written, the other not
 
 
 # --- events

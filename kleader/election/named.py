@@ -46,7 +46,7 @@ def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
         ready = now  # it was missing, and nobody has written it since
     elif before is None or not told:
         ready = now + max(s.gone_wait, s.me.timing.lease_duration)
-    elif before.record.holder or before.fault:
+    elif before.record.holder or before.record.unwritten:  # as one that is malformed is too
         ready = s.held_until
     else:
         ready = now
@@ -56,11 +56,18 @@ def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
         turn.do(e.Report(f"named to lead; who led before may still run: waiting {wait}", usual=True))
 
 
-def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
-    """Remember until when somebody who was seen to hold the lock may run.
+def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool = False) -> None:
+    """Remember until when somebody who was seen to hold the lock may run, and how long to wait when it is gone.
 
-    One who has been named may not yet: it has to write first, client-go's candidates too. ``told`` as in `to_lead`.
+    A shorter record over one who may still run shortens neither. ``told`` as in `to_lead`.
     """
+    s = turn.s
+    _mind_holder(turn, before, seen, told=told)
+    s.gone_wait = max(seen.record.duration, s.me.timing.lease_duration, s.held_until - turn.now.boot)
+
+
+def _mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
+    """One who has been named may not run yet: it has to write first, client-go's candidates too."""
     s, record = turn.s, seen.record
     if named(turn, seen) or (before is not None and before.record == record):
         return
@@ -69,7 +76,7 @@ def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bo
         return
     if record.holder or seen.fault or seen.gone:
         s.held_until = max(s.held_until, turn.now.boot + longest(turn, seen))
-    else:
+    elif not record.unwritten:
         s.held_until = 0.0  # whoever gives it up has seen to it that all before are dead
 
 

@@ -46,6 +46,14 @@ class Record:
         """How many there are when somebody else holds the lock."""
         return min(self.transitions + 1, MOST_TRANSITIONS)
 
+    @property
+    def unwritten(self) -> bool:
+        """Whether no candidate has written it: who gives a lock up leaves the time of that, or the transitions.
+
+        Of an early client-go the first leader of all leaves neither, and is waited for as if it had not.
+        """
+        return not self.holder and self.renewed is None and not self.transitions
+
 
 def called(holder: str) -> str:
     """Who that is, to people, who do not know UNKNOWN's name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from kleader.election import events as e
-from kleader.election import renew
+from kleader.election import named, renew
 from kleader.election.events import Observed  # noqa: TC001 - likewise
 from kleader.election.record import Record
 from kleader.election.state import Phase
@@ -91,10 +91,12 @@ def got(turn: Turn, seen: Observed | None) -> None:
         turn.over(released=True, why="the lock object is gone")
     elif s.mine(seen):
         _found(turn, seen)
-    elif (s.parted or s.to) and seen.record.holder == s.to and not seen.fault:
-        turn.over(released=True, why=_whose(turn))  # by a write whose answer was lost, or a predecessor's
     else:
-        turn.over(released=False, why="the lock is no longer ours")
+        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
+        if (s.parted or s.to) and seen.record.holder == s.to and not seen.fault:
+            turn.over(released=True, why=_whose(turn))  # by a write whose answer was lost, or a predecessor's
+        else:
+            turn.over(released=False, why="the lock is no longer ours")
 
 
 def _whose(turn: Turn) -> str:

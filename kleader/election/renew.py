@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kleader.election import events as e
+from kleader.election import named
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
@@ -64,8 +65,10 @@ def got(turn: Turn, seen: Observed | None) -> None:
     elif seen.untouched and seen.record.holder == s.me.identity:
         _write(turn, seen)  # deleted, and created anew by the control plane, for us
     elif seen.fault:
+        named.mind_holder(turn, None, seen)
         lose(turn, f"the lock was overwritten: {seen.fault}", kill_now=True)
     elif not s.mine(seen):
+        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
         lose(turn, f"the lock is held by {_whom(seen, s.me.identity)}", kill_now=True)
     elif s.sent is not None and seen.record.renewed not in s.sent:
         lose(turn, "somebody else writes under this very identity and incarnation", kill_now=True)

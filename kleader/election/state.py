@@ -168,6 +168,7 @@ def anew(s: State, incarnation: str, call_at: float = 0.0) -> State:
         replace(s.me, wait_until=inf, one_try=False, live=False),
         incarnation,
         gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
+        held_until=s.held_until,
         leader=s.leader,
         losses=s.losses,
         shortest=s.shortest,
@@ -195,12 +196,12 @@ def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transit
     )
 
 
-def resume_waiting(me: Candidate, incarnation: str, *, named: bool = False) -> State:
+def resume_waiting(me: Candidate, incarnation: str, now: float, *, held: float = 0.0, named: bool = False) -> State:
     """The state of an elector that replaces one that died while waiting.
 
-    Its predecessor may have seen the lock held, so a missing one is not free; and may have written to it. ``named``:
-    the control plane may have named it, even if this one finds plain election only. A multilock shows whether one of
-    both was created, but not after the next write.
+    Its predecessor may have seen the lock held, for ``held`` seconds from now on, so a missing one is not free; and
+    may have written to it. ``named``: the control plane may have named it, even if this one finds plain election only.
+    A multilock shows whether one of both was created, but not after the next write.
     """
-    inherits = named or me.coordinated or me.twofold
-    return State(me, incarnation, gone_wait=me.timing.lease_duration, inherits=inherits, doubt=True)
+    wait, inherits = max(held, me.timing.lease_duration), named or me.coordinated or me.twofold
+    return State(me, incarnation, gone_wait=wait, held_until=now + wait, inherits=inherits, doubt=True)

@@ -91,9 +91,8 @@ class Turn:
         created = seen.created or not seen.record.transitions
         wait = s.gone_wait if not s.me.lasting and (inherited or created) else 0.0
         if wait:
-            self.do(
-                e.Report(f"the lock is ours; whoever held it before may still run: waiting {text(wait)}", usual=True)
-            )
+            told = text(round(wait, 1))
+            self.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {told}", usual=True))
             s.ready_at = max(s.ready_at, self.now.boot + wait)
 
     def observe_leader(self, holder: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kleader.election.acquire import SILENT
 from kleader.election.timing import JITTER
+from kleader.elector import successor
 from kleader.elector.label import Label, Pod
 from kleader.elector.loop import Loop
 from kleader.elector.orphans import left
@@ -69,7 +70,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             plan.lease_duration,
             warn=log.warning,
             force=plan.force,
-            replaces=assign.leading or assign.replaces,
+            held=successor.heard(plan, assign),
             candidate=candidate,
             home=_home(plan, namespace, assign, claim, channel) if claim else None,
         )

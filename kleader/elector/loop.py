@@ -15,6 +15,7 @@ from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import Timing
+from kleader.elector import successor
 from kleader.elector.measure import measured
 from kleader.elector.orphans import Orphans
 from kleader.elector.predecessor import Predecessor
@@ -121,7 +122,8 @@ class Loop:
                 me, assign.incarnation, assign.t0, acquired=assign.acquired, transitions=assign.transitions,
             )  # fmt: skip
         elif assign.replaces:
-            self._state = resume_waiting(me, assign.incarnation, named=plan.coordinated)
+            held, now = successor.heard(plan, assign), platform.clock()
+            self._state = resume_waiting(me, assign.incarnation, now, held=held, named=plan.coordinated)
         else:
             self._state = State(me, assign.incarnation)
         for event in (e.Woke(), *self._early):
@@ -142,6 +144,8 @@ class Loop:
             return
         now = e.Instant(platform.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         before, (self._state, actions) = self._state, step(self._state, event, now)
+        if memory := successor.told(self._term, before, self._state):
+            self._say(memory)
         if facts := measured(self._term, before, event, self._state, now.boot):
             self._say(facts)
         if self._lock and before.incarnation != self._state.incarnation:

@@ -45,15 +45,15 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
     *,
     warn: Callable[[str], None] = lambda _: None,
     force: bool = False,
-    replaces: bool = False,
+    held: int = 0,
     candidate: Candidate | None = None,
     home: Home | None = None,
 ) -> Lock:
     """The lock of this kind (kinds of ``kleader.link.plan``) and name, for a candidate with this lease duration.
 
-    ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do. ``replaces``: an
-    elector before this one may have seen what is not there now. ``candidate``: of coordinated election, which Leases
-    alone have. ``home``: where it lives, for a lock that is its Pod's.
+    ``warn`` is told what somebody should look at; ``force`` does what a lock would refuse to do. ``held``: for how many
+    seconds whoever an elector before this one has seen may hold it; 0: there was none. ``candidate``: of coordinated
+    election, which Leases alone have. ``home``: where it lives, for a lock that is its Pod's.
     """
 
     def single(kind: str) -> ObjectLock:
@@ -69,5 +69,5 @@ def make(  # noqa: PLR0913, PLR0917 - what a lock is found by
     if home:
         return OwnedLock(api, namespace, name, labels, warn, home)
     if kind in _PRIMARY:
-        return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration, replaces=replaces)
+        return MultiLock(single(_PRIMARY[kind]), single("lease"), lease_duration, held)
     return single(kind)

@@ -6,8 +6,9 @@ Where it departs from client-go, whose letter lets two lead at once:
 - Holders that differ count as held, by somebody unknown, for the longest of both records' durations and one's own.
 - Each of both is written with the version that the decision saw, and created only where the decision saw it missing.
   So nothing that already exists is tolerated at a creation: it is a conflict, and both are read again.
-- One that was there and is missing does not make the lock free, whatever the other says.
-- One that is created beside the other begins without transitions, whatever that has: it may have been there meanwhile.
+- One that was there and is missing, or has no record, does not make the lock free, whatever the other says.
+- One that is created beside the other, or has no record any more, begins without transitions, whatever that has:
+  somebody may have had it meanwhile.
 """
 
 from __future__ import annotations
@@ -38,17 +39,15 @@ class _Pair(NamedTuple):
 class MultiLock:
     """``primary`` and ``secondary``, for a candidate with this lease duration. The fencing token is the primary's.
 
-    ``replaces``: the elector before this one may have seen either.
+    ``held``: for how many seconds either may be held, as an elector before this one has seen; 0: there was none.
     """
 
-    def __init__(
-        self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int, *, replaces: bool = False
-    ) -> None:
+    def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int, held: int = 0) -> None:
         self.namespace = primary.namespace
         self.traits = primary.traits._replace(twofold=True)
         self._locks = (primary, secondary)
         self._least = lease_duration
-        self._known = [lease_duration if replaces else 0] * 2  # the duration that each showed last; 0: never there
+        self._known = [held] * 2  # the duration that each showed last; 0: never there
         # the first two holders that each showed, with their incarnations, which client-go leaves as it finds them;
         # None: whoever may have had it while it was not seen
         self._shown: tuple[set[tuple[str, str] | None], ...] = (set(), set())
@@ -72,20 +71,22 @@ class MultiLock:
         """First the primary, then the secondary; a failure in between leaves them different, which counts as held."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
-        written = []
+        written: list[Observed] = []
         for i, (lock, before) in enumerate(zip(self._locks, base.base if base else _Pair(None, None), strict=True)):
-            begun = record if before or not base else replace(record, transitions=0)
+            begun = replace(record, transitions=0) if base and (before is None or self._missed(i, before)) else record
             try:
                 seen = await lock.write(before, begun, incarnation, end - clock())
             except LockError as error:
-                if before is None and error.failure.kind is Kind.CONFLICT:  # it is there, and may be gone when read
-                    self._known[i] = self._known[i] or self._least
+                if before is None and error.failure.kind in {Kind.CONFLICT, Kind.UNREACHABLE}:
+                    self._known[i] = self._known[i] or self._least  # and may be gone when it is read
+                if before is None and error.failure.kind is Kind.CONFLICT:
                     self._shown[i].add(None)
-                raise
+                raise LockError(*error.failure._replace(held=self._known[0] if written else 0)) from None
             shown = (seen.record, seen.incarnation, seen.fault) == (begun, incarnation, "")
             if not shown or (before and seen.version == before.version):
                 raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
             written.append(seen)
+            self._known[i] = self._known[i] or self._least  # it is there, whatever becomes of the other
         both = self._both(_Pair(*written))
         assert both is not None  # noqa: S101 - both are there
         return both
@@ -118,15 +119,16 @@ class MultiLock:
         present = [part for part in pair if part]
         if not present:
             return None
-        gone = any(known and not part for known, part in zip(self._known, pair, strict=True))
+        missed = [self._missed(i, part) for i, part in enumerate(pair)]
+        gone = any(missed)
         records, incarnations = [part.record for part in present], {part.incarnation for part in present}
         agreed = len({record.holder for record in records}) == 1
         durations = [record.duration for record in records]
         if gone or not agreed:
             durations += [self._least, *self._known]
         self._remember(pair)
-        for known, part, shown in zip(self._known, pair, self._shown, strict=True):
-            if known and not part:
+        for is_missed, shown in zip(missed, self._shown, strict=True):
+            if is_missed:
                 shown.add(None)
         record = Record(
             records[0].holder if agreed else UNKNOWN,
@@ -153,13 +155,21 @@ class MultiLock:
             given=agreed and not gone and all(part and part.given for part in pair),
         )
 
+    def _missed(self, i: int, part: Observed | None) -> bool:
+        """Whether this one was there, and is missing or has no record any more."""
+        return self._known[i] > 0 and not _written(part)
+
     def _remember(self, pair: _Pair) -> None:
-        """What is there; what is not is as it was."""
+        """What is there; what is not is as it was, and so is what was created anew by who is no candidate."""
         for i, part in enumerate(pair):
-            if part:
+            if part and _written(part):
                 self._known[i] = max(1, part.record.duration)
                 if len(self._shown[i]) <= 1:
                     self._shown[i].add((part.record.holder, part.incarnation))
+
+
+def _written(part: Observed | None) -> bool:
+    return part is not None and (not part.record.unwritten or bool(part.fault))
 
 
 async def _find(lock: ObjectLock, timeout: float) -> Observed | None:

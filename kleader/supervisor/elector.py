@@ -65,6 +65,7 @@ class Elector:
         self.starter = starter
         self._silence = silence
         self._channel: Channel | None = None
+        self._last_words: list[Message] = []
         self._deaths = 0
         self._born = 0.0
         self.pid = 0
@@ -99,9 +100,10 @@ class Elector:
             self.kill()
 
     def hear(self, now: float) -> list[Message]:
-        """What it said since. After its death: its last words, then nothing."""
+        """What it said since. After its death, or once it is replaced: its last words, then nothing."""
         if not self._channel:
-            return []
+            last_words, self._last_words = self._last_words, []
+            return last_words
         messages = self._channel.receive()
         if messages:
             self.heard_at = now
@@ -129,6 +131,8 @@ class Elector:
     def replace(self) -> None:
         """It hangs: end it, and listen no more. In this order, or it would take us for dead and kill the command."""
         self.kill()
+        if self._channel:
+            self._last_words += self._channel.receive()
         self._hang_up()
 
     def _hang_up(self) -> None:

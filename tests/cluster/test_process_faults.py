@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.fleet import DEADLINE, DURATION, LOST, PATIENT, Fleet, History, elector, elector_of, kill_whole, now
 from tests.support import faults
-from tests.support.api import lease_path
+from tests.support.api import lease, lease_path, path
 from tests.support.httpproxy import HttpProxy
 from tests.support.processes import alive, wait_gone, wait_until
 from tests.support.proxy import Proxy
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
 
 ROOMY = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # a new elector takes its time to start
+SHORTER = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=1s")
 DEAF = ("--ignore-term", "--descendant")
 
 
@@ -200,17 +201,37 @@ def wait_for_supervisor(unshare: int) -> int:
     return psutil.Process(unshare).children()[0].pid
 
 
-def test_a_candidate_s_elector_that_is_replaced_does_not_take_a_deleted_lease_at_once(
-    plane: Plane, fleet: Fleet, trials: Trials
+@pytest.mark.parametrize("timings", [SHORTER, ROOMY], ids=["as long as its own", "longer"])
+def test_a_candidate_s_elector_that_is_replaced_does_not_take_a_deleted_lease_while_that_may_be_held(
+    plane: Plane, fleet: Fleet, trials: Trials, timings: tuple[str, ...]
 ) -> None:
-    """Its predecessor may have seen the lock held: gone is not free. The old leader lives on behind a dead network."""
+    """Its predecessor has seen the lock held: gone is not free. The old leader lives on behind a dead network."""
     with Proxy("127.0.0.1", plane.port) as proxy:  # type: ignore[attr-defined]
-        old = fleet.start("a", server=proxy.url, does=DEAF)
+        old = fleet.start("a", server=proxy.url, does=DEAF, timings=timings)
         fleet.witness.wait_start()
-        waiting = fleet.waiting("b", behind="a")
+        waiting = fleet.waiting("b", behind="a", timings=SHORTER)
         proxy.switch("silent")
         os.kill(elector(waiting), signal.SIGSTOP)
         plane.api.delete(fleet.path)
+        os.kill(elector(waiting), signal.SIGKILL)
+        fleet.witness.wait_start(2)
+        assert old.wait() == LOST
+    fleet.witness.check(terms=2)
+    trials.count(1, "electors killed while waiting")
+
+
+def test_a_candidate_s_elector_that_is_replaced_misses_half_of_a_multilock(
+    plane: Plane, fleet: Fleet, trials: Trials
+) -> None:
+    """Whoever keeps to that half alone may live on behind a dead network, though the other half has no holder."""
+    with Proxy("127.0.0.1", plane.port) as proxy:  # type: ignore[attr-defined]
+        far, near = (plane.kubeconfig(namespace=fleet.namespace, server=server) for server in (proxy.url, None))
+        old = fleet.start("a", "--lock=configmap", kubeconfig=far, does=DEAF, timings=SHORTER)
+        fleet.witness.wait_start()
+        waiting = fleet.waiting("b", "--lock=configmapsleases", kubeconfig=near, behind="a", timings=SHORTER)
+        proxy.switch("silent")
+        plane.api.create(lease(fleet.namespace, fleet.name, "", duration=1, leaseTransitions=1))
+        plane.api.delete(path("v1", "ConfigMap", fleet.namespace, fleet.name))
         os.kill(elector(waiting), signal.SIGKILL)
         fleet.witness.wait_start(2)
         assert old.wait() == LOST

@@ -8,7 +8,8 @@ MUTANTS = [
     Mutant(
         "an elector that hangs is killed before it loses its link",
         "supervisor/elector.py",
-        "        self.kill()\n        self._hang_up()\n",
+        "        self.kill()\n        if self._channel:\n            self._last_words += self._channel.receive()\n"
+        "        self._hang_up()\n",
         "        self._hang_up()\n        self.kill()\n",
         "unit/test_minder.py::test_one_that_hangs_is_killed_before_it_loses_its_link",
     ),
@@ -18,6 +19,56 @@ MUTANTS = [
         "            os.kill(self.pid, signal.SIGKILL)\n",
         "            os.kill(self.pid, signal.SIGKILL)\n            self.pid = 0\n",
         "unit/test_minder.py::test_a_successor_comes_once_its_predecessor_is_reaped_and_not_before",
+    ),
+    Mutant(
+        "the last words of an elector that is replaced are heard",
+        "supervisor/elector.py",
+        "            self._last_words += self._channel.receive()\n",
+        "            pass\n",
+        "unit/test_minder.py::test_the_last_words_of_one_that_was_stopped_are_heard",
+    ),
+    Mutant(
+        "an elector tells for how long the lock is held",
+        "elector/loop.py",
+        "            self._say(memory)\n",
+        "            pass\n",
+        "unit/test_elector_loop.py::test_for_how_long_another_has_the_lock_is_told_before_who_it_is",
+    ),
+    Mutant(
+        "what an elector has told is told to the next",
+        "supervisor/life.py",
+        "                self._minder.memory = message.what\n",
+        "                pass\n",
+        "process/test_deadline.py::test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced",
+    ),
+    Mutant(
+        "a successor waits for as long as its predecessor has told",
+        "elector/loop.py",
+        ", held=held, ",
+        ", ",
+        "unit/test_elector_loop.py::test_a_successor_waits_for_as_long_as_its_predecessor_has_told",
+    ),
+    Mutant(
+        "a missing lock is not free to a successor for so long",
+        "election/state.py",
+        "gone_wait=wait, held_until",
+        "held_until",
+        "unit/test_election_gone.py"
+        "::test_the_successor_of_a_waiting_elector_waits_for_as_long_as_its_predecessor_saw_the_lock_held",
+    ),
+    Mutant(
+        "nor one that another has by then",
+        "election/state.py",
+        "held_until=now + wait, ",
+        "",
+        "unit/test_election_gone.py::test_whoever_has_the_lock_by_then_does_not_shorten_that",
+    ),
+    Mutant(
+        "a multilock is missed for so long",
+        "elector/api.py",
+        "            held=successor.heard(plan, assign),\n",
+        "",
+        "cluster/test_process_faults.py::test_a_candidate_s_elector_that_is_replaced_misses_half_of_a_multilock",
     ),
     Mutant(
         "an elector without a link is killed",

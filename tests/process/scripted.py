@@ -45,6 +45,7 @@ TYPES: dict[str, Any] = {
     "lost": m.Lost,
     "yield": m.Yield,
     "ping": m.Ping,
+    "remember": m.Remember,
 }
 
 

@@ -284,9 +284,9 @@ def test_an_elector_that_dies_at_the_end_is_replaced_so_that_the_lock_is_release
 def test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
-    """Its Lead was lost: the next one of the same candidacy says it."""
+    """Its Lead was lost: the next one of the same candidacy says it, and is told what it asked to be remembered."""
     flag = tmp_path / "renews"
-    lost = [[str(flag), "extend", {"stop_at": 60, "kill_at": 70}]]
+    lost = [[0, "remember", {"what": "60"}], [str(flag), "extend", {"stop_at": 60, "kill_at": 70}]]
     kleader = scripted(witness.command(), lost, next=[[0, "lead", lead(60, 70)]])
     wait_until(lambda: heard("Assign"), "the elector")
     flag.touch()
@@ -294,6 +294,7 @@ def test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced(
     first, second = heard("Assign")
     assert not alive(first["pid"])
     assert (second["incarnation"], second["leading"], second["replaces"]) == (first["incarnation"], False, True)
+    assert (first["memory"], second["memory"]) == ("", "60")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
     assert kleader.err.count("became leader") == 1

@@ -241,7 +241,8 @@ class NamedSchedule(Schedule):
         self.control_plane.skew = 0.0
         for machine in self.hosts:
             machine.skew = self.rng.uniform(-1, 1)
-        if stored := self.server.lease.stored:  # it would wait for a renewTime of tomorrow until then
+        stored = self.server.lease.stored
+        if stored and not stored.fault:  # it would wait for a renewTime of tomorrow until then
             self.server.lease.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
 
     @property
@@ -253,8 +254,8 @@ class NamedSchedule(Schedule):
     def _oldest_leads(self) -> bool:
         return self.running is not None and self.running.me.identity == self.hosts[0].me.identity
 
-    def _judge(self, latest: float) -> None:
-        super()._judge(latest)
+    def _judge(self) -> None:
+        super()._judge()
         if not self._oldest_leads:
             msg = f"another leads, though {self.hosts[0].name} is the oldest"
             raise BrokenPromiseError(msg)

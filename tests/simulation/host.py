@@ -104,7 +104,7 @@ class Host:
         self.ahead: dict[str, deque[Ahead]] = {kind: deque() for kind in KINDS_AHEAD}
         self._watches: list[Watch] = []
         self.asked: list[float] = []  # when requests were made
-        self.saw: set[str] = set()  # which objects its present process has seen
+        self.saw: dict[str, int] = {}  # for how long what its present process has seen may be held, by object
 
     @property
     def boot(self) -> float:

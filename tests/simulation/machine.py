@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING
 
 from kleader.election import elector as election
@@ -12,6 +12,7 @@ from kleader.election import events as e
 from kleader.election.events import Instant, Observed
 from kleader.election.record import SECOND
 from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
+from kleader.elector import successor
 from tests.simulation.host import MOST_ASKED, Host
 from tests.simulation.pair import Pair
 from tests.simulation.supervisor import Supervisor
@@ -39,6 +40,7 @@ class Machine(Host):
         self.watching: Watch | None = None
         self.warm = False  # its kleader has a standby
         self.supervisor = Supervisor(self)
+        self.memory = ""  # what an elector has told for the next
         self.terms = 0
         self.renew_term = False  # the next elector's is not its predecessor's
         self.coarse = False  # it compares records at whole seconds, as client-go does
@@ -55,9 +57,10 @@ class Machine(Host):
         if self.up:
             return
         if self.world.just_deleted(self.kept):
+            self.hinder(1)
             self.world.after(1, self.start)  # who never saw it held would create it at once: not promised
             return
-        self.up, self.supervisor = True, Supervisor(self)
+        self.up, self.supervisor, self.memory = True, Supervisor(self), ""
         self.saw.clear()
         self._elect(State(self.me, self._new_term()))
 
@@ -73,7 +76,7 @@ class Machine(Host):
         self.life += 1
         self.paused, self.missed, self.state = False, [], state
         if len(self.kept) > 1:
-            self.pair = Pair(self, replaces=state.phase is Phase.LEADING or state.doubt)
+            self.pair = Pair(self, ceil(state.gone_wait))
         self.world.log(self.name, "starts an elector", state.phase.value, state.incarnation)
         self.tell(e.Woke())
 
@@ -95,7 +98,9 @@ class Machine(Host):
         if isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
-        self.state, actions = election.step(self.state, event, now)
+        before, (self.state, actions) = self.state, election.step(self.state, event, now)
+        if memory := successor.told(self.life, before, self.state):
+            self.memory = memory.what
         self._remember(self.state.seen)
         self.due = self.state.wake_at
         assert self.due > now.boot, "spins"
@@ -113,10 +118,12 @@ class Machine(Host):
 
     def _remember(self, seen: Observed | None) -> None:
         """What the election has taken in: an answer that came too late was none."""
+        own = self.me.timing.lease_duration
         if self.pair and self.me.twofold:
-            self.saw |= {kept.name for kept, known in zip(self.kept, self.pair.known, strict=True) if known}
+            known = zip(self.kept, self.pair.known, strict=True)
+            self.saw |= {kept.name: max(own, duration) for kept, duration in known if duration}
         elif seen:
-            self.saw |= {kept.name for kept in self.kept}  # in Pods: none
+            self.saw |= {kept.name: max(own, seen.record.duration) for kept in self.kept}  # in Pods: none
 
     def _at_whole_seconds(self, seen: Observed) -> Observed:
         renewed = seen.record.renewed
@@ -127,8 +134,9 @@ class Machine(Host):
     def _claims(self) -> None:
         """It waits before it leads, with the lock."""
         if met := self.meet("claim"):
-            life = self.life
-            self.after(self.world.lease * met.luck, lambda: self.crash_elector() if life == self.life else None)
+            life, wait = self.life, self.world.lease * met.luck
+            self.hinder(wait)
+            self.after(wait, lambda: self.crash_elector() if life == self.life else None)
 
     def _wake(self, life: int, due: float) -> None:
         if self.state and life == self.life and self.due == due:
@@ -271,7 +279,9 @@ class Machine(Host):
         if self.supervisor.stopped:
             self.world.after(1, partial(self._succeed, life))
         elif command is None:
-            self._elect(resume_waiting(self.me, self._new_term() if self.renew_term else self._term))
+            held = 0 if self.me.lasting else int(self.memory or 0)
+            term = self._new_term() if self.renew_term else self._term
+            self._elect(resume_waiting(self.me, term, self.boot, held=held))
         elif not command.lost:
             self._resume(command)
         # else it is dying: a new term begins when it is dead

@@ -86,10 +86,10 @@ class Part:
 class Pair:
     """The multilock of one elector, asked as the elector's loop does it."""
 
-    def __init__(self, machine: Machine, *, replaces: bool) -> None:
+    def __init__(self, machine: Machine, held: int) -> None:
         first, second = (cast("ObjectLock", Part(machine, kept)) for kept in machine.kept)
         self._machine, self._life = machine, machine.life
-        self._lock = MultiLock(first, second, machine.me.timing.lease_duration, replaces=replaces)
+        self._lock = MultiLock(first, second, machine.me.timing.lease_duration, held)
         self._requesting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 

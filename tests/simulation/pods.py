@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from kleader.election import events as e
-from kleader.election.state import Candidate, Phase
+from kleader.election.state import Phase
 from kleader.locks.notes import INCARNATION
 from kleader.locks.owned import Home, OwnedLock
 from tests.simulation.machine import Machine
@@ -76,7 +76,6 @@ class InPod(Machine):
         self.ending = False  # its Pod is to go
         self.fault, self.watch_fault = 0.0, 0.0  # probabilities, for each request and event
         self.releases = self.fortune.random() < 0.5
-        self.memory = ""
         self.led = 0  # the last term that had a command
 
     @property
@@ -93,7 +92,7 @@ class InPod(Machine):
             return
         found = self.pods.store.objects.get(("pods", self.pod)) or self.pods.new_pod(self.pod)
         self.known_uid = found["metadata"]["uid"] if self.rng.random() < 0.5 else ""
-        self.socket, self.memory = Socket(self.pods.sockets), ""
+        self.socket = Socket(self.pods.sockets)
         super().start()
 
     def _elect(self, state: State) -> None:
@@ -188,7 +187,7 @@ class Pods(Schedule):
 
     def join(self, kind: str, name: str, identity: str) -> Host:  # noqa: ARG002
         """One more candidate."""
-        me = Candidate(identity, self.timing, self.timing.request_timeout)
+        me = self.candidate(identity)
         host = InPod(self, name, me, "a" if identity == "twin" else name)
         host.road = self._road()
         host.fault = self.rng.choice((0.0, 0.05, 0.3))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kleader.election.state import Candidate
-from kleader.election.timing import choose
+from kleader.election.timing import Timing, choose
 from tests.simulation.host import FALLS, Road
 from tests.simulation.machine import Machine
 from tests.simulation.rival import Rival
@@ -28,6 +28,7 @@ TIMINGS = (choose(15, 10, 2), choose(6, 3, 1), choose(4, 2, 1))
 RIVALS_TIMINGS = (choose(15, 10, 2), choose(8, 4, 1))  # client-go leads P + R, and a second more: that must be before D
 
 #: Which candidates each fleet is drawn from: kleaders by what they lock, client-go's by version and what they lock.
+#: "any length": each has a lease duration of its own.
 FLEETS = {
     "lease": ("lease",),
     "annotation": ("annotation",),
@@ -38,6 +39,10 @@ FLEETS = {
     "from annotation, client-go": ("both", "both", "annotation", "v0.23 annotation"),
     "to lease": ("both", "both", "lease"),
     "to lease, client-go": ("both", "both", "lease", "v0.36 lease"),
+    "lease, any length": ("lease",),
+    "lease, client-go, any length": ("lease", "lease", "v0.36 lease"),
+    "multilock, any length": ("both",),
+    "to lease, any length": ("both", "both", "lease"),
 }
 
 
@@ -51,7 +56,8 @@ class Schedule(World):
     def __init__(self, seed: int, fleet: str = "") -> None:
         super().__init__(seed)
         self.fleet = fleet or self.rng.choice(list(FLEETS))
-        self.timing = self.rng.choice(RIVALS_TIMINGS if "client-go" in self.fleet else TIMINGS)
+        timings: Sequence[Timing] = RIVALS_TIMINGS if "client-go" in self.fleet else TIMINGS
+        self.timings = timings if "any length" in self.fleet else [self.rng.choice(timings)]
         twins = self.chance(0.2)
         for name in "abcd"[: self.rng.choice((2, 3, 3, 4))]:
             kind = self.rng.choice(FLEETS[self.fleet])
@@ -62,7 +68,7 @@ class Schedule(World):
 
     def join(self, kind: str, name: str, identity: str) -> Host:
         """One more candidate."""
-        me = Candidate(identity, self.timing, self.timing.request_timeout)
+        me = self.candidate(identity)
         annotated, lease = self.server.annotated, self.server.lease
         version, what = kind.split() if " " in kind else ("", kind)
         kept: tuple[Kept, ...] = {"lease": (lease,), "annotation": (annotated,), "both": (annotated, lease)}[what]
@@ -74,6 +80,12 @@ class Schedule(World):
             host.coarse = self.chance(0.5)
         self.hosts.append(host)
         return host
+
+    def candidate(self, identity: str) -> Candidate:
+        """One with its own timing, where they differ."""
+        # nothing is drawn where there is no choice: the seeds of such schedules stay what they were
+        timing = self.timings[0] if len(self.timings) == 1 else self.rng.choice(self.timings)
+        return Candidate(identity, timing, timing.request_timeout)
 
     def chance(self, probability: float) -> bool:
         """Whether it happens."""
@@ -135,11 +147,10 @@ class Schedule(World):
                     self.at(trouble.when, partial(trouble.befall, self))
             self.run(self.troubled)
             self._heal()
-            latest = max(self.troubled, self.hindered_until) + (2 * self.lease + 5 + self.patience) / SLOWEST
             self.run(self.troubled + self.lease + CALM)
-            while not self.settled and self.now < latest + CALM + SETTLING:
+            while not self.settled and self.now < self.latest + CALM + SETTLING:
                 self.run(self.now + 1)
-            self._judge(latest)
+            self._judge()
         finally:
             self.end()
 
@@ -162,9 +173,14 @@ class Schedule(World):
         """Whether one has led for long enough to judge."""
         return bool(self.running) and self.starts[-1] + CALM + SETTLING <= self.now
 
-    def _judge(self, latest: float) -> None:
-        """Somebody leads, since ``latest`` or before; a few candidates do not make more requests than they have to."""
-        if not self.running or self.starts[-1] > latest:
+    @property
+    def latest(self) -> float:
+        """When somebody must lead, by the slowest clock."""
+        return max(self.troubled, self.hindered_until) + (2 * self.lease + 5 + self.patience) / SLOWEST
+
+    def _judge(self) -> None:
+        """Somebody leads in time; a few candidates do not make more requests than they have to."""
+        if not self.running or self.starts[-1] > self.latest:
             msg = f"nobody leads {2 * self.lease + 5 + self.patience:g} s after the last trouble, by the slowest clock"
             raise BrokenPromiseError(msg)
         if self.hindered_until + SETTLING > self.now - CALM:

@@ -37,7 +37,6 @@ FOUND = {
     "who is named waits for who led before": ("coordinated", 15),
     "who is named waits for who led before one that was named": ("coordinated", 72),
     "what was not told leaves something out": ("coordinated", 314),
-    "a malformed record hides nobody": ("coordinated", 391),
     "over a malformed record is not over an empty holder": ("coordinated", 391),
     "a claim is given back to who is preferred": ("coordinated", 18),
     "a claim is given back when all before must have ended": ("coordinated", 52),
@@ -50,6 +49,10 @@ FOUND = {
     "a pair: holders that differ are held for the longest": ("to lease, client-go", 20),
     "a pair: a change of either starts the wait anew": ("from annotation", 56),
     "a pair: one that was there is missed": ("from annotation", 84),
+    "a lock created anew without a record is not free": ("lease", 14),
+    "a lock created anew without a record was not given up": ("coordinated", 184),
+    "one without a record that took its place is another": ("standbys", 9104400),
+    "a pair: one that is created anew without a record is missed": ("to lease, any length", 207),
 }
 
 
@@ -81,6 +84,19 @@ UNIT_TESTS_ONLY = {
     "what was given and taken is another's": "the lock does not call it given any more",
     "half a pair was given to nobody": "rare: one is deleted between a transfer and the next write",
     "a claim is given to nobody": "nobody is named before there is a term",
+    "a malformed record hides nobody": "rare: whoever had the lock just before was not seen",
+    "nor, when the lock is gone, the wait for it": "rare: a shorter record is written over a longer, and deleted",
+    "who took a lock is known to a new candidacy": "rare: it is deleted before that candidacy reads it",
+    "who took a lock is known to a new candidacy that sees another": "likewise",
+    "who has the lock after a release is known to a new candidacy": "likewise",
+    "who was read behind the watch's back is known": "rare: a watch is late, ends, and the lock is deleted",
+    "what was created without an answer may have been taken": "rare: whoever took it is not seen, and it is gone",
+    "also where one without a record took its place": "rare: likewise",
+    "half a lock that was read is held, whatever another reading shows": "rare: half is read, then hands write both",
+    "a pair: a creation without an answer may have been done": "rare: whoever took half is not seen, and it is gone",
+    "a pair: one that was created is known, whatever becomes of the other": "rare: likewise",
+    "a pair: one without a record is created anew": "rare: hands do so twice, and who took half in between is not seen",
+    "a pair: one without a record says nothing of who had it": "a half without a record counts as gone all the same",
     "a lock created for us is free if it was missing": "rare: deleted while a machine is down that is named next",
 }
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.simulation import supervisor
+from tests.simulation.host import FALLS, FATES, LAPSES, TRIPS
 from tests.simulation.runs import KINDS, fewest, play, schedule
+from tests.simulation.troubles import MISFORTUNES
 from tests.simulation.world import OverlapError
 from tests.support.guards import GUARDS
 
@@ -40,6 +42,13 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
     trials.count(tally.schedules, f"simulated schedules from seed {SEED} on")
     trials.count(tally.starts, "simulated starts")
     trials.count(tally.times.total(), "simulated troubles")
+
+
+def test_whatever_the_model_knows_of_befalls_somebody() -> None:
+    """A trouble that nobody meets any more would prove nothing, and not be missed."""
+    known = {*FATES, *LAPSES, *FALLS, *TRIPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
+    times = play(range(1, 601)).times
+    assert known | {"elector dies in a claim"} <= times.keys()
 
 
 def test_a_supervisor_that_is_stopped_in_the_middle_of_its_sweep_costs_no_overlap(
@@ -67,6 +76,14 @@ def test_what_client_go_does_to_itself_is_not_held_against_kleader(seed: int, ki
     assert schedule(seed, kind).play_or_fail() is None
 
 
+@pytest.mark.parametrize(
+    ("seed", "kind"), [(2426325091, "from annotation, client-go"), (2426375688, "multilock, any length")]
+)
+def test_what_the_model_itself_keeps_from_leading_is_not_held_against_kleader(seed: int, kind: str) -> None:
+    """It kills an elector after the last trouble, or lets nobody start beside what was just deleted."""
+    assert schedule(seed, kind).play_or_fail() is None
+
+
 def test_what_hands_delete_from_under_who_is_about_to_lead_is_not_held_against_kleader() -> None:
     """It has written the ConfigMap, and the answer that says so is on its way: it leads on that, for a moment."""
     assert schedule(3065477542, "leader-for-life").play_or_fail() is None
@@ -75,6 +92,15 @@ def test_what_hands_delete_from_under_who_is_about_to_lead_is_not_held_against_k
 def test_half_a_lock_that_was_held_and_deleted_between_the_two_writes_is_waited_for() -> None:
     """It was missing when the first was written, another's when that was done, and deleted before it was created."""
     assert schedule(2945218166, "to lease").play_or_fail() is None
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    [(9104400, "standbys"), (9108137, "coordinated"), (9229465, "to lease, any length")],
+    ids=["twice, and taken in between", "named over what is malformed", "half of a multilock"],
+)
+def test_what_hands_create_anew_without_a_record_is_not_free(seed: int, kind: str) -> None:
+    assert schedule(seed, kind).play_or_fail() is None
 
 
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:

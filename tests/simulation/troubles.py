@@ -164,20 +164,27 @@ def label(_: Schedule, trouble: Trouble) -> None:
 
 
 def delete(world: Schedule, trouble: Trouble) -> None:
-    """Promised among kleaders that have seen the lock: one that has not would create it at once."""
+    """Promised among kleaders that have seen the lock, held for as long: one that has not would create it at once."""
     kept = trouble.kept
     sharing = [each for each in world.hosts if kept in each.kept]
-    if kept.stored and all(isinstance(each, Machine) and (not each.up or kept.name in each.saw) for each in sharing):
+    least = max(
+        kept.stored.record.duration if kept.stored else 0,
+        world.running.me.timing.lease_duration if world.running else 0,  # hands may have hidden it
+    )
+    if kept.stored and all(
+        isinstance(each, Machine) and (not each.up or each.saw.get(kept.name, -1) >= least) for each in sharing
+    ):
         world.log("deleted:", kept.name)
         kept.delete(world.now)
 
 
 def recreate(world: Schedule, trouble: Trouble) -> None:
-    """Deleted, and created by hand with a holder that does not exist."""
+    """Deleted, and created by hand with a holder that does not exist, or without a record."""
     delete(world, trouble)
     kept = trouble.kept
     if kept.stored is None and kept.deleted_at == world.now:
-        kept.create(Record("nobody", world.lease, renewed=_now(world)), untouched=False)
+        record = Record("nobody", world.lease, renewed=_now(world)) if trouble.luck < 0.5 else Record()
+        kept.create(record, untouched=False)
 
 
 def steal(world: Schedule, trouble: Trouble) -> None:

@@ -55,8 +55,8 @@ class World:
 
     @property
     def lease(self) -> int:
-        """Everybody's lease duration, in seconds."""
-        return self.hosts[0].me.timing.lease_duration
+        """The longest lease duration of all, in seconds."""
+        return max(host.me.timing.lease_duration for host in self.hosts)
 
     # --- the clock
 
@@ -107,8 +107,11 @@ class World:
         return "\n".join(f"{when:9.3f} {' '.join(_short(each) for each in what)}" for when, what in self._log)
 
     def just_deleted(self, kept: Iterable[Kept]) -> bool:
-        """Whether one of these is gone, by somebody's hand, while its holder may still run."""
-        return any(each.stored is None and self.now < each.deleted_at + 1.1 * self.lease for each in kept)
+        """Whether one of these is gone, or without a record, by somebody's hand, while its holder may still run."""
+        return any(
+            (each.stored is None or each.stored.record.unwritten) and self.now < each.deleted_at + 1.1 * self.lease
+            for each in kept
+        )
 
     # --- the promise
 

@@ -88,6 +88,37 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "who was named over a holder does not shorten its time": lambda: rewritten(
         acquire, "s.held_until - now.boot, ", ""
     ),
+    "nor, when the lock is gone, the wait for it": lambda: rewritten(named, ", s.held_until - turn.now.boot)", ")"),
+    "who took a lock is known to a new candidacy": lambda: rewritten(
+        renew, "        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
+    ),
+    "who took a lock is known to a new candidacy that sees another": lambda: replaced(
+        (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), held_until=0.0)
+    ),
+    "who has the lock after a release is known to a new candidacy": lambda: rewritten(
+        release, "        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
+    ),
+    "what was created without an answer may have been taken": lambda: rewritten(
+        acquire, "if s.doubt and (seen is None or ", "if s.doubt and (False and "
+    ),
+    "also where one without a record took its place": lambda: rewritten(
+        acquire, "if s.doubt and (seen is None or seen.record.unwritten):", "if s.doubt and seen is None:"
+    ),
+    "half a lock that was read is held, whatever another reading shows": lambda: rewritten(
+        acquire, "s.held_until = max(s.held_until, now + failure.held)", "pass"
+    ),
+    "a lock created anew without a record is not free": lambda: rewritten(
+        acquire, "if record.unwritten and s.gone_wait and not seen.torn:", "if False:"
+    ),
+    "one without a record that took its place is another": lambda: rewritten(
+        acquire, "seen.record.unwritten and seen.version != before.version", "False"
+    ),
+    "a lock created anew without a record was not given up": lambda: rewritten(
+        named, "elif not record.unwritten:", "else:"
+    ),
+    "who was read behind the watch's back is known": lambda: rewritten(
+        acquire, "elif seen and seen.record.holder and not s.mine(seen):", "elif False:"
+    ),
     "half a lock is held for as long as any was": lambda: rewritten(
         acquire, ", s.gone_wait if seen.torn else 0.0)", ")"
     ),
@@ -194,7 +225,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a malformed record hides nobody": lambda: rewritten(
         named, "if record.holder or seen.fault or", "if record.holder or"
     ),
-    "over a malformed record is not over an empty holder": lambda: rewritten(named, " or before.fault:", ":"),
+    "over a malformed record is not over an empty holder": lambda: rewritten(named, " or before.record.unwritten", ""),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
@@ -279,14 +310,29 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a pair: both answers must show the write": lambda: rewritten_method(
         MultiLock, "write", "if not shown or (before and seen.version == before.version):", "if False:"
     ),
+    "a pair: one that was created is known, whatever becomes of the other": lambda: rewritten_method(
+        MultiLock, "write", "self._known[i] = self._known[i] or self._least  # it", "pass  # it"
+    ),
     "a pair: one that is created has no transitions": lambda: rewritten_method(
         MultiLock, "write", "replace(record, transitions=0)", "record"
     ),
     "a pair: one that was one's own and went is another's": lambda: rewritten_method(
-        MultiLock, "_both", "if known and not part:", "if False:"
+        MultiLock, "_both", "if is_missed:", "if False:"
     ),
     "a pair: a conflict at a creation shows that it is there": lambda: rewritten_method(
-        MultiLock, "write", "if before is None and error", "if False and error"
+        MultiLock, "write", "in {Kind.CONFLICT, Kind.UNREACHABLE}:", "is Kind.UNREACHABLE:"
+    ),
+    "a pair: a creation without an answer may have been done": lambda: rewritten_method(
+        MultiLock, "write", "in {Kind.CONFLICT, Kind.UNREACHABLE}:", "is Kind.CONFLICT:"
+    ),
+    "a pair: one that is created anew without a record is missed": lambda: rewritten_method(
+        MultiLock, "_both", "self._missed(i, part) for", "self._known[i] and not part for"
+    ),
+    "a pair: one without a record is created anew": lambda: rewritten_method(
+        MultiLock, "write", "before is None or self._missed(i, before)", "before is None"
+    ),
+    "a pair: one without a record says nothing of who had it": lambda: rewritten_method(
+        MultiLock, "_remember", "if part and _written(part):", "if part:"
     ),
     "a pair: both must have one holder": lambda: rewritten_method(
         MultiLock, "_both", "agreed = len({record.holder for record in records}) == 1", "agreed = True"
@@ -298,10 +344,10 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         MultiLock, "_both", "tuple(part and (part.record, part.incarnation) for part in pair)", "None"
     ),
     "a pair: one that was there is missed": lambda: rewritten_method(
-        MultiLock, "_both", "gone = any(", "gone = False and any("
+        MultiLock, "_both", "gone = any(missed)", "gone = False"
     ),
     "a pair: a successor misses what it has not seen": lambda: rewritten_method(
-        MultiLock, "__init__", "lease_duration if replaces else 0", "0"
+        MultiLock, "__init__", "[held] * 2", "[0] * 2"
     ),
     "a pair: what a failed write did is no news": lambda: rewritten(
         acquire, "if s.me.twofold and isinstance(request, e.Write):", "if False:"

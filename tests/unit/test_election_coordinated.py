@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kleader.election import events as e
-from kleader.election.events import Kind
+from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase, resume, resume_waiting
 from tests.support.election import ME, START, TERM, Story, candidate
@@ -16,7 +16,6 @@ from tests.support.election import ME, START, TERM, Story, candidate
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from kleader.election.events import Observed
     from kleader.election.state import State
 
 EMPTIED = e.Emptied(release=True)
@@ -153,6 +152,24 @@ def test_one_whose_naming_was_told_hides_nobody_who_led_before() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
+def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_next_naming_is_read() -> None:
+    story = Coordinated()
+    story.follows(story.lock("long", duration=60)).waits(1)
+    story.sees(story.naming("crashed")).waits(1).tell(e.WatchEnded())
+    story.reads(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(57.9).state.phase
+    assert Phase.LEADING is story.renews(1.1).state.phase
+
+
+def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_lock_is_gone_then() -> None:
+    story = Coordinated()
+    story.follows(story.lock("long", duration=60)).waits(1)
+    story.sees(story.naming("crashed")).sees(None).waits(1)
+    story.sees(story.naming(untouched=True)).writes()
+    assert Phase.LEADING is not story.renews(57.9).state.phase
+    assert Phase.LEADING is story.renews(1.1).state.phase
+
+
 @pytest.mark.parametrize("ours", [False, True], ids=["client-go", "kleader"])
 def test_one_who_was_named_and_wrote_is_waited_for(*, ours: bool) -> None:
     """client-go leaves the acquireTime out, as the control plane does."""
@@ -187,6 +204,14 @@ def test_an_empty_holder_ends_the_wait_for_all_before_it() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).sees(story.lock("")).sees(story.naming())
     story.writes().asked(e.Lead)
+
+
+def test_a_lock_created_anew_without_a_record_does_not_end_it() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4).sees(None).sees(Observed(Record(), version="900")).waits(1)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(9.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
 
 
 def test_a_malformed_record_is_no_empty_holder() -> None:
@@ -440,7 +465,7 @@ def test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended() 
 
 
 def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM)).wakes()
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -448,7 +473,7 @@ def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to
 
 def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> None:
     """An API server that does not serve LeaseCandidates any more, or not yet."""
-    story = Story(resume_waiting(candidate(), TERM, named=True)).wakes()
+    story = Story(resume_waiting(candidate(), TERM, START, named=True)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -463,7 +488,7 @@ def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_e
 
 
 def test_a_replaced_elector_does_not_release_its_predecessors_claim() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM))
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START))
     story.wakes().fails(Kind.UNREACHABLE).tell(EMPTIED)
     assert story.reads(story.lock(ME, TERM)).asked(e.Done).released is False
 

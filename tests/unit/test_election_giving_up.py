@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN, Record
 from kleader.election.state import Phase
-from tests.support.election import START, WALL, Story
+from tests.support.election import ME, START, TERM, WALL, Story
 
 
 def test_a_wait_that_is_over_tells_the_holder_its_age_and_the_wait_that_would_have_done() -> None:
@@ -106,6 +108,59 @@ def test_wait_live_does_not_take_a_label_for_a_renewal() -> None:
     story = Story(live=True)
     held = story.lock("other")
     assert not story.follows(held).sees(story.relabelled(held)).all(e.GiveUp)
+
+
+OTHERS = Story().lock("other").record, ""
+
+
+def pair(story: Story, *beside: tuple[Record, str] | None, holder: str = UNKNOWN, gone: bool = False) -> Observed:
+    """Both objects of a lock, and who has it by them."""
+    return replace(story.lock(holder), beside=beside, torn=gone, gone=gone)
+
+
+def both(story: Story) -> Observed:
+    """Both are another's."""
+    return pair(story, OTHERS, OTHERS, holder="other")
+
+
+def half_taken(story: Story, holder: str, incarnation: str, second: tuple[Record, str] = OTHERS) -> Observed:
+    """The first of both objects is this holder's now; the second is as it was."""
+    return pair(story, (story.lock(holder).record, incarnation), second)
+
+
+def test_wait_live_does_not_take_the_loss_of_half_a_lock_for_a_renewal() -> None:
+    for bare in (None, (Record(), "")):
+        story = Story(live=True, twofold=True).follows(both(Story())).waits(5)
+        story.sees(pair(story, bare, OTHERS, holder="other", gone=True)).idles(14.9)
+        story.waits(0.1).asked(e.Write)
+
+
+def test_wait_live_does_not_take_half_a_write_of_its_own_for_a_renewal() -> None:
+    """However often."""
+    story = Story(live=True, twofold=True).follows(both(Story())).waits(15)
+    for _ in range(2):
+        story.fails(Kind.UNREACHABLE).waits(2).reads(half_taken(story, ME, TERM)).idles(14.9)
+        story.waits(0.1).asked(e.Write)
+    story.writes().asked(e.Lead)
+
+
+def test_wait_live_gives_up_when_half_a_lock_is_renewed_by_who_took_it() -> None:
+    story = Story(live=True, twofold=True).follows(both(Story())).waits(15).fails(Kind.CONFLICT)
+    story.reads(mine := half_taken(story, ME, TERM)).waits(2)
+    renewed = replace(mine, beside=(mine.beside[0], (story.lock("other").record, "")), version=story.version())
+    assert story.sees(replace(renewed, record=story.lock(UNKNOWN).record)).asked(e.GiveUp).status == 124
+
+
+def test_wait_live_gives_up_when_another_takes_half_a_lock() -> None:
+    story = Story(live=True, twofold=True).follows(both(Story()))
+    assert story.sees(half_taken(story, "rival", "of rival")).asked(e.GiveUp).status == 124
+
+
+@pytest.mark.parametrize("fault", ["", "it is malformed"])
+def test_wait_live_does_not_take_a_record_that_is_gone_for_a_release(fault: str) -> None:
+    """Hands have replaced the object, or spoiled it, and the holder may be dead."""
+    story = Story(live=True).follows()
+    assert not story.sees(Observed(Record(), version="900", fault=fault)).all(e.GiveUp)
 
 
 def test_wait_live_takes_a_dead_holders_lock_at_expiry() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kleader.election import events as e
-from kleader.election.events import Kind
-from kleader.election.record import UNKNOWN
+from kleader.election.events import Kind, Observed
+from kleader.election.record import UNKNOWN, Record
 from kleader.election.state import Phase, resume_waiting
-from tests.support.election import ME, TERM, Story, candidate
+from tests.support.election import ME, START, TERM, Story, candidate
 
 # --- gone is not free
 
@@ -83,6 +85,16 @@ def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_o
     assert story.waits(0.1).asked(e.Write).base is None
 
 
+@pytest.mark.parametrize("shown", ["edited", "malformed", "named"])
+def test_a_shorter_record_over_who_may_still_run_does_not_shorten_the_wait_for_a_vanished_lock(shown: str) -> None:
+    """Neither one edited by hand, nor one that cannot be read any more, nor a naming by the control plane."""
+    story = Story().follows(Story().lock("long", duration=60)).waits(1)
+    short = {"edited": story.lock("long", duration=1), "malformed": replace(story.lock(), record=Record(), fault="0 s")}
+    short["named"] = story.lock("named", duration=5, acquired=None)
+    story.sees(short[shown]).waits(1).sees(None).idles(57.9)
+    assert story.waits(1.1).asked(e.Write).base is None
+
+
 def test_a_wait_for_a_vanished_lock_is_not_started_anew_by_reading_again_that_it_is_missing() -> None:
     story = Story().follows().sees(None)
     story.waits(4).tell(e.WatchEnded("the connection was reset"))
@@ -91,9 +103,40 @@ def test_a_wait_for_a_vanished_lock_is_not_started_anew_by_reading_again_that_it
     story.waits(0.1).asked(e.Write)
 
 
+def test_who_was_read_while_the_watch_told_of_one_before_is_waited_for_when_the_lock_is_gone_then() -> None:
+    story = Story().follows(Story().lock("short", duration=5)).waits(5)
+    story.fails(Kind.CONFLICT).waits(2)
+    story.sees(story.lock("short", duration=5)).reads(story.lock("long", duration=60))
+    story.tell(e.WatchEnded()).reads(None).idles(59.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
 def test_a_vanished_lock_that_its_leader_recreates_is_held() -> None:
     story = Story().follows().sees(None).waits(3)
     story.sees(story.lock("other")).idles(14.9)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_vanished_lock_that_is_created_anew_without_a_record_is_not_free(*, told: bool) -> None:
+    """Nobody has given it up: the control plane does so with the Endpoints of a Service, and a manifest with others."""
+    story = Story().follows(Story().lock("other", duration=40)).waits(30)
+    bare = Observed(Record(), version="900")
+    if told:
+        story.sees(None).sees(bare)
+    else:
+        story.tell(e.WatchEnded()).reads(bare)
+    assert "waiting 40s" in story.asked(e.Report).message
+    story.idles(39.9)
+    assert story.waits(0.1).asked(e.Write).base is bare
+    story.writes().asked(e.Lead)
+
+
+def test_one_that_was_created_anew_without_a_record_once_more_is_waited_for_anew() -> None:
+    """Whoever had it in between may run; a conflict alone tells of it."""
+    story = Story().follows().sees(None).sees(Observed(Record(), version="900")).waits(15)
+    story.fails(Kind.CONFLICT).waits(2).reads(Observed(Record(), version="902"))
+    story.idles(14.9)
+    assert story.waits(0.1).asked(e.Write).base is not None
 
 
 def test_a_lock_that_vanished_under_the_write_is_not_free() -> None:
@@ -104,6 +147,31 @@ def test_a_lock_that_vanished_under_the_write_is_not_free() -> None:
     assert story.waits(0.1).asked(e.Write).base is None
 
 
+def test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_makes_a_leader_no_sooner() -> None:
+    """Another may have taken it when it ran out, and not have noticed that it was deleted."""
+    story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(None)
+    assert story.pending(e.Write).base is None
+    story.writes()
+    assert not story.all(e.Lead)
+    assert "waiting 15s" in story.asked(e.Report).message
+
+
+def test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_by_then_is_not_free() -> None:
+    """Likewise, where it was replaced rather than deleted."""
+    story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(Observed(Record(), version="900"))
+    assert "waiting 15s" in story.asked(e.Report).message
+    story.idles(14.9)
+    story.waits(0.1).writes().asked(e.Lead)
+
+
+def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
+    """It may be of who had it; but the control plane changes the Endpoints of a Service as often as it likes."""
+    story = Story().wakes().reads(bare := Observed(Record(), version="900")).fails(Kind.CONFLICT).waits(2)
+    story.reads(replace(bare, version="901")).idles(9)
+    story.sees(replace(bare, version="902")).idles(5.9)
+    story.waits(0.1).writes().asked(e.Lead)
+
+
 def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> None:
     story = Story().wakes().reads(None).fails(Kind.CONFLICT)
     story.asked(e.Get)
@@ -112,9 +180,47 @@ def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> N
 
 
 def test_the_successor_of_a_waiting_elector_does_not_take_a_missing_lock_for_free() -> None:
-    story = Story(resume_waiting(candidate(), TERM)).wakes().reads(None)
+    story = Story(resume_waiting(candidate(), TERM, START)).wakes().reads(None)
     story.idles(14.9)
     assert story.waits(0.1).asked(e.Write).base is None
+
+
+def test_the_successor_of_a_waiting_elector_waits_for_as_long_as_its_predecessor_saw_the_lock_held() -> None:
+    story = Story(resume_waiting(candidate(), TERM, START, held=60)).wakes().reads(None)
+    story.idles(59.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
+def test_whoever_has_the_lock_by_then_does_not_shorten_that() -> None:
+    """Who had it may run beside a holder that hands have let in."""
+    story = Story(resume_waiting(candidate(), TERM, START, held=60)).waits(10).reads(Story().lock("other", duration=5))
+    story.idles(49.9)
+    assert story.waits(0.1).asked(e.Write).base is not None
+
+
+def test_a_leader_has_nobody_to_wait_for_that_was_before_it() -> None:
+    """Nor has who replaces its elector, or its next candidacy."""
+    story = Story()
+    story.follows(story.lock("other", duration=200)).waits(200).writes()
+    story.asked(e.Lead)
+    assert (story.state.gone_wait, story.state.held_until) == (15, 0)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_who_was_before_one_that_was_named_by_a_leader_is_not_waited_for(*, taken: bool) -> None:
+    """It is dead, as after a release; whether the one that was named has taken the lock or not."""
+    story = Story().follows(Story().lock("other", duration=600))
+    story.sees(replace(story.lock("next"), given=True))
+    if taken:
+        story.sees(story.lock("next", "of next"))
+    story.idles(14.9)
+    story.waits(0.1).asked(e.Write)
+
+
+def test_whoever_gives_the_lock_up_by_then_does() -> None:
+    """It has seen to it that all before are dead."""
+    story = Story(resume_waiting(candidate(), TERM, START, held=60)).wakes().reads(Story().lock(""))
+    assert story.asked(e.Write).base is not None
 
 
 # --- half of a multilock is gone
@@ -197,6 +303,20 @@ def test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone() -
     story.waits(5).reads(None).idles(39.9)
 
 
+def test_half_a_lock_that_was_read_is_waited_for_though_a_shorter_record_is_in_both_by_then() -> None:
+    """Hands have put it there; who was read may be cut off, and not know."""
+    story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE, held=40).waits(5)
+    story.reads(story.lock("short")).idles(34.9)
+    story.waits(0.1).asked(e.Write)
+
+
+def test_a_pair_of_which_half_was_created_makes_no_leader_at_once_when_it_is_gone() -> None:
+    """Somebody may have taken that half since."""
+    story = Story(twofold=True).wakes().reads(None).fails(Kind.THROTTLED, held=15)
+    story.waits(20).reads(None).writes().renews(14.9)
+    assert story.state.phase is Phase.FOLLOWING
+
+
 def test_a_pair_of_which_nothing_was_read_is_free_when_there_is_neither() -> None:
     story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE)
     story.waits(5).reads(None).asked(e.Write)
@@ -216,7 +336,7 @@ def test_ones_own_half_alone_is_waited_for_as_long_as_the_longest_that_was_seen(
 
 def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim() -> None:
     """Its predecessor may have created half of it, and renewed that since: nothing shows it any more."""
-    story = Story(resume_waiting(candidate(twofold=True), TERM)).wakes()
+    story = Story(resume_waiting(candidate(twofold=True), TERM, START)).wakes()
     story.reads(story.lock(ME, TERM)).renews(14.9)
     assert story.state.phase is Phase.FOLLOWING
     story.waits(0.1).writes().asked(e.Lead)
@@ -238,6 +358,30 @@ def test_a_new_candidacy_waits_out_what_the_last_one_left_behind() -> None:
 def test_a_new_candidacy_does_not_take_a_missing_lock_for_free() -> None:
     story = Story().follows().tell(e.Again("term-2")).reads(None)
     story.idles(14.9)
+
+
+def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then() -> None:
+    story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
+    assert story.asked(e.Lost).kill_now
+    story.tell(e.Again("term-2")).reads(None)
+    story.idles(59.9)
+    assert story.waits(0.1).asked(e.Write).base is None
+
+
+def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_shorter_one_has_it_by_then() -> None:
+    """Whoever has never seen the lock held takes a deleted one at once."""
+    story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
+    story.tell(e.Again("term-2")).reads(story.lock("short", duration=5))
+    story.idles(59.9)
+    story.waits(0.1).asked(e.Write)
+
+
+@pytest.mark.parametrize("to", ["", "long"], ids=["released", "given"])
+def test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release(to: str) -> None:
+    story = Story().leads().tell(e.Again("term-2", release=True, to=to)).fails(Kind.UNREACHABLE)
+    story.reads(story.lock("long", duration=60)).reads(None)
+    story.idles(59.9)
+    assert story.waits(0.1).asked(e.Write).base is None
 
 
 def test_a_new_candidacy_ignores_the_answers_of_the_last_one() -> None:

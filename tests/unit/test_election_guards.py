@@ -45,6 +45,27 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "who was named over a holder does not shorten its time": (
         durations.test_who_was_named_over_a_holder_gives_no_right_to_take_the_lock_earlier_than_that_one_would
     ),
+    "nor, when the lock is gone, the wait for it": lambda: (
+        vanishing.test_a_shorter_record_over_who_may_still_run_does_not_shorten_the_wait_for_a_vanished_lock("edited")
+    ),
+    "who took a lock is known to a new candidacy": (
+        vanishing.test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then
+    ),
+    "who took a lock is known to a new candidacy that sees another": (
+        vanishing.test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_shorter_one_has_it_by_then
+    ),
+    "who has the lock after a release is known to a new candidacy": lambda: (
+        vanishing.test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release("long")
+    ),
+    "a lock created anew without a record is not free": lambda: (
+        vanishing.test_a_vanished_lock_that_is_created_anew_without_a_record_is_not_free(told=True)
+    ),
+    "a lock created anew without a record was not given up": (
+        naming.test_a_lock_created_anew_without_a_record_does_not_end_it
+    ),
+    "who was read behind the watch's back is known": (
+        vanishing.test_who_was_read_while_the_watch_told_of_one_before_is_waited_for_when_the_lock_is_gone_then
+    ),
     "a write counts only with a new version": (
         renewing.test_a_no_op_answer_with_the_version_that_was_sent_does_not_count
     ),
@@ -116,6 +137,34 @@ HELD_BY: dict[str, Callable[[], None]] = {
         vanishing.test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),
     "gone is not free to a new candidacy": vanishing.test_a_new_candidacy_does_not_take_a_missing_lock_for_free,
+    "one without a record that took its place is another": (
+        vanishing.test_one_that_was_created_anew_without_a_record_once_more_is_waited_for_anew
+    ),
+    "what was created without an answer may have been taken": (
+        vanishing.test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_makes_a_leader_no_sooner
+    ),
+    "also where one without a record took its place": (
+        vanishing.test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_by_then_is_not_free
+    ),
+    "half a lock that was read is held, whatever another reading shows": (
+        vanishing.test_half_a_lock_that_was_read_is_waited_for_though_a_shorter_record_is_in_both_by_then
+    ),
+    "a pair: a creation without an answer may have been done": lambda: (
+        pairing.test_one_that_may_have_been_created_without_an_answer_was_there(pairing.Server())
+    ),
+    "a pair: one that is created anew without a record is missed": lambda: (
+        pairing.test_one_that_was_there_and_is_created_anew_without_a_record_does_not_make_the_lock_free(
+            pairing.Server(), "leases"
+        )
+    ),
+    "a pair: one without a record is created anew": lambda: (
+        pairing.test_one_that_was_created_anew_without_a_record_is_taken_as_one_that_was_created(pairing.Server())
+    ),
+    "a pair: one without a record says nothing of who had it": lambda: (
+        pairing.test_one_that_was_there_and_is_created_anew_without_a_record_does_not_make_the_lock_free(
+            pairing.Server(), "leases"
+        )
+    ),
     "gone is not free to who lost a race": (
         vanishing.test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free
     ),
@@ -234,6 +283,9 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a lock that is not given any more starts the wait anew": asking.test_what_is_not_given_any_more_is_not_taken,
     "a pair: both answers must show the write": lambda: pairing.test_an_answer_that_does_not_show_the_write_is_none(
         pairing.Server()
+    ),
+    "a pair: one that was created is known, whatever becomes of the other": lambda: (
+        pairing.test_one_that_was_created_where_the_other_could_not_be_written_was_there(pairing.Server(), pairing.FREE)
     ),
     "a pair: one that is created has no transitions": lambda: (
         pairing.test_one_that_is_created_begins_without_transitions_and_the_next_write_gives_it_the_other_s(

@@ -9,22 +9,26 @@ import math
 import socket
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pytest
 
 from kleader import platform
 from kleader.election import events as e
+from kleader.election.events import Observed
+from kleader.election.record import Record
 from kleader.elector.loop import Loop
 from kleader.elector.orphans import Orphans
 from kleader.link import messages as m
 from kleader.link.channel import Channel
 from kleader.link.plan import FOR_LIFE, Plan
+from kleader.locks.base import Traits
 from kleader.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Iterator
 
+    from kleader.election.state import State
     from kleader.elector.recorder import Recorder
     from kleader.locks.base import Lock
     from tests.support.processes import Processes
@@ -149,6 +153,63 @@ def test_the_second_guard_hurries_where_somebody_else_may_lead(elector: Loop, *,
     dog.kill_at = now + 90
     elector._lose(e.Lost("another leads", kill_now=kill_now))
     assert (dog.kill_at < now + 90) is hurries
+
+
+class Held:
+    """A lock that another has, for longer than this candidate would."""
+
+    namespace = "n"
+    traits = Traits()
+
+    async def get(self, _timeout: float) -> Observed:
+        return Observed(Record("other", 40, 1, 1, 1), "i", "1")
+
+    async def watch(self, _after: Observed, _timeout: float) -> AsyncGenerator[Observed]:
+        await asyncio.Event().wait()
+        yield Observed(Record(), "", "2")
+
+
+def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
+    """The states of an elector before and after it has read that another has the lock, and what it told meanwhile."""
+    times = {"lease_duration": 15, "renew_deadline": 10.0, "retry_period": 2.0, "kill": 1.0, "grace": 0.5, "skew": 0.5}
+    known: dict[str, Any] = {**times, "identity": "me", "request_timeout": 5.0}
+    plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    states: list[State] = []
+
+    async def find_lock(_assign: m.Assign) -> tuple[Lock, Recorder]:
+        return cast("Lock", Held()), cast("Recorder", None)
+
+    async def follow() -> None:
+        elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), find_lock)
+        elector._timer, elector._term = platform.Timer(), 2
+        await elector._begin(assign)
+        assert elector._state
+        assert elector._requesting
+        states.append(elector._state)
+        await elector._requesting
+        states.append(elector._state)
+
+    asyncio.run(follow())
+    told = Channel(theirs)
+    said = told.receive()
+    told.close()
+    ours.close()
+    return states, said
+
+
+@pytest.mark.parametrize(("memory", "held"), [("", 15), ("60", 60)])
+def test_a_successor_waits_for_as_long_as_its_predecessor_has_told(memory: str, held: int) -> None:
+    begun = platform.clock()
+    (state, _), _ = told_of_another(m.Assign(2, "i", False, True, 0.0, "", 0, 0, [], memory))  # noqa: FBT003
+    assert state.gone_wait == held
+    assert begun + held <= state.held_until <= platform.clock() + held
+
+
+def test_for_how_long_another_has_the_lock_is_told_before_who_it_is() -> None:
+    _, said = told_of_another(m.Assign(2, "i", False, False, 0.0, "", 0, 0, [], ""))  # noqa: FBT003
+    told = [each for each in said if isinstance(each, (m.Remember, m.Observe))]
+    assert told == [m.Remember(2, "40"), m.Observe(2, "other", "n")]
 
 
 def test_words_of_another_term_count_for_nothing(elector: Loop) -> None:

@@ -132,6 +132,14 @@ def test_one_that_was_stopped_is_killed(scene: Scene) -> None:
     assert scene.did == ["kill"]
 
 
+def test_the_last_words_of_one_that_was_stopped_are_heard(scene: Scene) -> None:
+    """It may have seen what its successor has to know."""
+    Channel(scene.theirs[-1]).send(said := m.Remember(1, "60"))
+    scene.minder.ended(signal.SIGSTOP << 8 | 0x7F, 1)
+    assert scene.elector.hear(1) == [said]
+    assert scene.elector.hear(1) == []
+
+
 def test_a_command_that_was_reaped_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pid may be another's."""
     sent: list[int] = []

@@ -14,6 +14,7 @@ from kleader.locks.annotation import EndpointsLock
 from kleader.locks.base import LockError
 from kleader.locks.lease import Lease
 from kleader.locks.multi import MultiLock
+from tests.support.pair import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ class Server:
         self.asked: list[tuple[str, str]] = []
         self.sent: list[dict[str, Any]] = []
         self.version = 100
+        self.refusal = Kind.CONFLICT
         self.refuses: Callable[[str, str], bool] = lambda _method, _kind: False
         self.deaf = False  # it answers with what there was
 
@@ -40,7 +42,7 @@ class Server:
         kind = "leases" if "/leases" in target else "endpoints"
         self.asked.append((method, kind))
         if self.refuses(method, kind):
-            raise LockError(Kind.CONFLICT, "somebody was first")
+            raise LockError(self.refusal, "somebody was first")
         if method == "GET":
             if kind not in self.found:
                 raise LockError(Kind.MISSING, "not found")
@@ -54,15 +56,22 @@ class Server:
         self.found[kind] = {**body, "metadata": metadata}
         return self.found[kind]
 
+    def create_bare(self, kind: str) -> None:
+        """By who is no candidate: without a record."""
+        self.version += 1
+        lock = {"leases": Lease, "endpoints": EndpointsLock}[kind]
+        metadata = {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": str(self.version)}
+        self.found[kind] = {"apiVersion": lock.api_version, "kind": lock.kind, "metadata": metadata}
+
 
 @pytest.fixture
 def server() -> Server:
     return Server()
 
 
-def multi(server: Any, *, replaces: bool = False) -> MultiLock:  # noqa: ANN401 - stands for an Api
+def multi(server: Any, held: int = 0) -> MultiLock:  # noqa: ANN401 - stands for an Api
     primary, secondary = EndpointsLock(server, "n", "x", {}), Lease(server, "n", "x", {})
-    return MultiLock(primary, secondary, MINE, replaces=replaces)
+    return MultiLock(primary, secondary, MINE, held)
 
 
 def put(server: Any, lock: type[EndpointsLock | Lease], record: Record) -> None:  # noqa: ANN401
@@ -132,9 +141,55 @@ def test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(server: Serv
     assert (seen.torn, seen.record.duration) == (True, MINE)
 
 
+@pytest.mark.parametrize("anew", ["leases", "endpoints"])
+def test_one_that_was_there_and_is_created_anew_without_a_record_does_not_make_the_lock_free(
+    server: Server, anew: str
+) -> None:
+    """Whoever keeps to that one alone may run; the other is as its last holder left it."""
+    long = replace(HELD, duration=40)
+    put(server, EndpointsLock, long if anew == "endpoints" else FREE)
+    put(server, Lease, long if anew == "leases" else FREE)
+    lock = multi(server)
+    assert get(lock).record.holder == UNKNOWN
+    server.create_bare(anew)
+    for _ in range(2):
+        seen = get(lock)
+        assert (seen.torn, seen.gone, seen.record.duration) == (True, True, 40)
+
+
+def test_one_that_was_created_anew_without_a_record_is_taken_as_one_that_was_created(server: Server) -> None:
+    """Somebody may have had it, and it have been created anew once more, since that was seen."""
+    put(server, EndpointsLock, FREE)
+    put(server, Lease, FREE)
+    lock = multi(server)
+    get(lock)
+    server.create_bare("leases")
+    base = get(lock)
+    assert asyncio.run(lock.write(base, HELD, "i", 1)).created
+
+
+@pytest.mark.parametrize("bare", [("endpoints",), ("leases",), ("endpoints", "leases")])
+def test_both_that_never_had_a_record_are_led_on_at_once(server: Server, bare: tuple[str, ...]) -> None:
+    """A Service has made the Endpoints, and somebody's manifest the Lease: the first write shows in its answer."""
+    server.version = 0
+    for kind in bare:
+        server.create_bare(kind)
+    world = World()
+    world.server.found |= server.found
+    asyncio.run(world.until_led_by(world.enter("one", world.both())))
+
+
+def test_one_that_never_had_a_record_is_not_missed(server: Server) -> None:
+    put(server, EndpointsLock, FREE)
+    server.create_bare("leases")
+    lock = multi(server)
+    for _ in range(2):
+        assert not get(lock).torn
+
+
 def test_the_successor_of_an_elector_misses_one_that_it_has_never_seen(server: Server) -> None:
     put(server, EndpointsLock, FREE)
-    assert get(multi(server, replaces=True)).torn
+    assert get(multi(server, held=MINE)).torn
 
 
 def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> None:
@@ -166,13 +221,13 @@ def test_one_that_is_created_begins_without_transitions_and_the_next_write_gives
     assert (renewed.record, renewed.created) == (HELD, False)
 
 
-@pytest.mark.parametrize("replaces", [False, True])
-def test_one_that_was_never_there_is_ones_own_from_its_creation_on(server: Server, *, replaces: bool) -> None:
+@pytest.mark.parametrize("held", [0, MINE])
+def test_one_that_was_never_there_is_ones_own_from_its_creation_on(server: Server, held: int) -> None:
     """Unless an elector before this one may have seen it."""
     put(server, EndpointsLock, FREE)
-    lock = multi(server, replaces=replaces)
+    lock = multi(server, held)
     taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
-    assert (taken.created, get(lock).created) == (replaces, replaces)
+    assert (taken.created, get(lock).created) == (held > 0, held > 0)
 
 
 def test_one_that_was_ones_own_and_went_is_anothers_until_it_is_proven(server: Server) -> None:
@@ -193,6 +248,34 @@ def test_one_that_somebody_was_the_first_to_create_and_that_is_gone_when_it_is_r
     assert get(lock).gone
     server.refuses = lambda _method, _kind: False
     assert asyncio.run(lock.write(base, replace(HELD, renewed=2_000_000), "i", 1)).created
+
+
+def test_one_that_may_have_been_created_without_an_answer_was_there(server: Server) -> None:
+    put(server, Lease, FREE)
+    lock = multi(server)
+    base = get(lock)
+    server.refuses, server.refusal = lambda method, _kind: method == "POST", Kind.UNREACHABLE
+    with pytest.raises(LockError):
+        asyncio.run(lock.write(base, HELD, "i", 1))
+    assert get(lock).gone
+
+
+@pytest.mark.parametrize("second", [None, FREE])
+def test_one_that_was_created_where_the_other_could_not_be_written_was_there(
+    server: Server, second: Record | None
+) -> None:
+    if second:
+        put(server, Lease, second)
+    lock = multi(server)
+    base = get(lock) if second else None
+    server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
+    with pytest.raises(LockError, match="first") as error:
+        asyncio.run(lock.write(base, HELD, "i", 1))
+    assert error.value.failure.held == MINE
+    server.refuses = lambda _method, _kind: False
+    del server.found["endpoints"]
+    put(server, Lease, FREE)
+    assert get(lock).gone
 
 
 def test_what_was_read_of_one_where_the_other_could_not_be_was_there(server: Server) -> None:
