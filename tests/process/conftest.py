@@ -102,15 +102,20 @@ def as_pid_1(process: Process) -> int:
 
 
 def guard_of(candidate: Process) -> int:
-    """The pid of its guard."""
+    """The pid of its guard, once there is one."""
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = [pid for pid in descendants(candidate.pid) if is_guard(pid)]
+        found[:] = guards_of(candidate)
         return bool(found)
 
     wait_until(look, "a guard")
     return found[0]
+
+
+def guards_of(candidate: Process) -> list[int]:
+    """The pids of its guards: none before its start and after its end, two while one replaces another."""
+    return [pid for pid in descendants(candidate.pid) if is_guard(pid)]
 
 
 def is_guard(pid: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of
+from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of, guards_of
 from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, wait_until
 from tests.support.trees import BROOD
@@ -194,14 +194,18 @@ def blocked(pid: int) -> bool:
 
 
 def test_a_guard_stopped_while_it_takes_the_lock_keeps_nobody_from_leading(candidate: Start, witness: Witness) -> None:
-    """It is replaced, and its candidate contends again."""
-    for _ in range(5):
+    """It is replaced, and its candidate contends again; one that nobody saw, so short was the term, does not count."""
+    terms = stopped = 0
+    while stopped < 5:
         kleader = candidate(witness.command("--exit-after=0"))
-        wait_until(lambda kleader=kleader: guard_of(kleader), "the guard")  # type: ignore[misc]
-        with contextlib.suppress(ProcessLookupError, AssertionError):  # it has ended by itself
-            os.kill(guard_of(kleader), signal.SIGSTOP)
+        wait_until(lambda kleader=kleader: guards_of(kleader) or not kleader.running, "the guard")  # type: ignore[misc]
+        for guard in guards_of(kleader):
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(guard, signal.SIGSTOP)
+                stopped += 1
         assert kleader.wait() == 0
-    witness.check(terms=5)
+        terms += 1
+    witness.check(terms=terms)
 
 
 def test_a_ctrl_z_that_comes_with_the_lock_does_not_stop_the_leader(candidate: Start, witness: Witness) -> None:
