@@ -54,9 +54,13 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     s = turn.s
     if s.doubt and (seen is None or seen.record.unwritten):  # another may have had what was created without an answer
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
+    s.behind = s.behind and told
+    unseen = s.behind if told else seen is None or s.seen is None or not s.seen.same_version(seen)
+    if unseen:
+        named.mind_gap(turn, seen)
     if seen is None:
         _vanished(turn)
-    elif s.seen is None or not s.seen.same_record(seen) or (_bare_again(s.seen, seen) and not told):
+    elif s.seen is None or unseen or not s.seen.same_record(seen):
         if named.anew(turn, seen):
             named.to_lead(turn, seen, told=told)
         _changed(turn, s.seen, seen, told=told)
@@ -65,15 +69,10 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     s.known, s.spent = True, False
 
 
-def _bare_again(before: Observed, seen: Observed) -> bool:
-    """Whether it is without a record in another version: somebody may have had it in between, unless that was told."""
-    return seen.record.unwritten and seen.version != before.version
-
-
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
-    s.held_until = 0.0 if seen.given else s.held_until  # as when it is given up: all before are dead
+    s.held_until = 0.0 if seen.given and not s.behind else s.held_until  # as when it is given up: all before are dead
     s.turn_at = _turn_at(turn, seen, claimed=s.wholly_mine(before))
     if s.mine(seen):
         return
@@ -96,10 +95,10 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
 def _parted(turn: Turn, before: Observed, seen: Observed) -> bool:
     """Whether a change is of hands that took a record away, or of one's own write that came half through: no life.
 
-    Whoever else took the other half renews it, which is a sign of life.
+    Whoever else took the other half renews it, which is a sign of life. A label is none.
     """
     if seen.beside is None:
-        return seen.record.unwritten
+        return seen.record.unwritten or before.same_record(seen)
     me = (turn.s.me.identity, turn.s.incarnation)
     changed = [part for was, part in zip(before.beside, seen.beside, strict=True) if part != was]
     return all(part is None or part[0].unwritten or (part[0].holder, part[1]) == me for part in changed)
@@ -213,10 +212,9 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     if s.me.twofold and isinstance(request, e.Write):  # the news may be of what this very write did to the first
         turn.unwatch()
         s.news, s.read_at = False, now  # and there will be no more
-    if failure.kind is Kind.CONFLICT or failure.held:
-        s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
-    if isinstance(request, e.Get):
-        s.held_until = max(s.held_until, now + failure.held)
+    if failure.kind is Kind.CONFLICT:
+        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
+    named.mind_half(turn, request, failure)
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)
@@ -243,6 +241,7 @@ def got(turn: Turn, seen: Observed | None) -> None:
             _look_on(turn)
     elif seen and seen.record.holder and not s.mine(seen):
         named.mind_holder(turn, None, seen)  # the watch may be behind, and end before it tells of this one
+        s.behind = True
 
 
 def _look_on(turn: Turn) -> None:

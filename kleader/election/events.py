@@ -37,10 +37,15 @@ class Observed:
     dead: bool = False  # without expiry: its owner is proven to be gone
     request: Request | None = None  # what somebody wants of its holder; the next write removes it
     given: bool = False  # a leader whose command was dead has named the holder, who has not written it yet
+    second: str = ""  # the resourceVersion of a multilock's second object
 
     def same_record(self, other: Observed) -> bool:
         """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""
         return self._told == other._told
+
+    def same_version(self, other: Observed) -> bool:
+        """Whether nobody has written since: not so with the same record again, in another version or another object."""
+        return (self.version, self.second) == (other.version, other.second)
 
     @property
     def _told(self) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ def on(turn: Turn) -> None:
         s.read_at = now + turn.poll_period()
     else:
         s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
+        s.behind = s.seen is None  # without a version it begins with what the API server's cache has
         turn.do(e.Watch(s.seen))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kleader.election import events as e
 from kleader.election.duration import text
-from kleader.election.events import Observed  # noqa: TC001 - as everywhere here
+from kleader.election.events import Failure, Observed  # noqa: TC001 - as everywhere here
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 
@@ -44,16 +44,44 @@ def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
     s, now, before = turn.s, turn.now.boot, turn.s.seen
     if s.known and before is None and not s.gone_wait and seen.untouched:
         ready = now  # it was missing, and nobody has written it since
-    elif before is None or not told:
+    elif before is None:
         ready = now + max(s.gone_wait, s.me.timing.lease_duration)
-    elif before.record.holder or before.record.unwritten:  # as one that is malformed is too
-        ready = s.held_until
-    else:
+    elif told and given_up(before):
         ready = now
+    else:
+        ready = s.held_until
     s.ready_at = max(s.ready_at, ready)
     if s.ready_at > now:
         wait = text(round(s.ready_at - now, 1))
         turn.do(e.Report(f"named to lead; who led before may still run: waiting {wait}", usual=True))
+
+
+def mind_gap(turn: Turn, seen: Observed | None) -> None:
+    """What is read leaves out what was there since the last look: who held the lock then may have renewed until now.
+
+    So may one like this candidate that was not seen at all. Not where it was given up since: whoever does that has seen
+    to it that all before are dead.
+    """
+    s, before = turn.s, turn.s.seen
+    if seen and (given_up(seen) or seen.given or s.mine(seen)):
+        return
+    unseen = s.gone_wait
+    if before and before.record.holder:
+        unseen = max(longest(turn, before), s.me.timing.lease_duration)
+    s.held_until = max(s.held_until, turn.now.boot + unseen)
+
+
+def mind_half(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+    """Likewise of the half of a multilock that was read, or written by oneself, when the other was not."""
+    s = turn.s
+    if failure.held:
+        s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
+        s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))
+
+
+def given_up(seen: Observed) -> bool:
+    """Whether a holder has emptied it; a lock without a record was not given up by anybody."""
+    return not (seen.record.holder or seen.record.unwritten or seen.fault or seen.gone)
 
 
 def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool = False) -> None:
@@ -69,15 +97,15 @@ def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bo
 def _mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     """One who has been named may not run yet: it has to write first, client-go's candidates too."""
     s, record = turn.s, seen.record
-    if named(turn, seen) or (before is not None and before.record == record):
+    if named(turn, seen) or (before is not None and (before.record, before.beside) == (record, seen.beside)):
         return
     changed_hands = told and before is not None and before.record.holder != record.holder
     if changed_hands and record.holder and record.acquired is None and not seen.fault:
         return
-    if record.holder or seen.fault or seen.gone:
+    if given_up(seen):
+        s.held_until = s.held_until if s.behind else 0.0  # whoever does that has seen to it that all before are dead
+    elif not record.unwritten or seen.fault or seen.gone:
         s.held_until = max(s.held_until, turn.now.boot + longest(turn, seen))
-    elif not record.unwritten:
-        s.held_until = 0.0  # whoever gives it up has seen to it that all before are dead
 
 
 def longest(turn: Turn, seen: Observed) -> float:

@@ -49,9 +49,10 @@ def count(turn: Turn, seen: Observed) -> None:
     s.sent = frozenset({seen.record.renewed or 0})
 
 
-def failed(turn: Turn, _request: e.Get | e.Write, failure: Failure) -> None:
+def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     """It counts as not renewed, though it may have happened: read before writing again."""
     turn.pause(failure)
+    named.mind_half(turn, request, failure)  # for a new candidacy
     if failure.kind is not Kind.THROTTLED:
         turn.s.seen = None
 

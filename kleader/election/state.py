@@ -64,7 +64,7 @@ class State:
     read_at: float = 0.0  # read the lock, if no watch event comes first
     turn_at: float = inf  # take it, if nothing changes
     ready_at: float = 0.0  # no term begins before, though the lock is one's own: whoever had it may still run
-    held_until: float = 0.0  # nobody who was seen to hold the lock runs after
+    held_until: float = 0.0  # nobody who was seen to hold the lock runs after; no later than gone_wait from now
     call_at: float = 0.0  # no request before; a leader's next renewal
     release_by: float = inf  # no try to release after
 
@@ -72,6 +72,7 @@ class State:
     watching: bool = False
     watched_at: float = 0.0  # when it began
     denied: bool = False  # it is not allowed: poll
+    behind: bool = False  # it may tell what was before the last look, so that no release that it tells is the last word
     told: bool = False  # a person knows that it does not last
     polls: int = 0  # in a row, of a lock that does not expire
 
@@ -168,7 +169,6 @@ def anew(s: State, incarnation: str, call_at: float = 0.0) -> State:
         replace(s.me, wait_until=inf, one_try=False, live=False),
         incarnation,
         gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
-        held_until=s.held_until,
         leader=s.leader,
         losses=s.losses,
         shortest=s.shortest,
@@ -196,7 +196,7 @@ def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transit
     )
 
 
-def resume_waiting(me: Candidate, incarnation: str, now: float, *, held: float = 0.0, named: bool = False) -> State:
+def resume_waiting(me: Candidate, incarnation: str, *, held: float = 0.0, named: bool = False) -> State:
     """The state of an elector that replaces one that died while waiting.
 
     Its predecessor may have seen the lock held, for ``held`` seconds from now on, so a missing one is not free; and
@@ -204,4 +204,4 @@ def resume_waiting(me: Candidate, incarnation: str, now: float, *, held: float =
     A multilock shows whether one of both was created, but not after the next write.
     """
     wait, inherits = max(held, me.timing.lease_duration), named or me.coordinated or me.twofold
-    return State(me, incarnation, gone_wait=wait, held_until=now + wait, inherits=inherits, doubt=True)
+    return State(me, incarnation, gone_wait=wait, inherits=inherits, doubt=True)

@@ -122,8 +122,8 @@ class Loop:
                 me, assign.incarnation, assign.t0, acquired=assign.acquired, transitions=assign.transitions,
             )  # fmt: skip
         elif assign.replaces:
-            held, now = successor.heard(plan, assign), platform.clock()
-            self._state = resume_waiting(me, assign.incarnation, now, held=held, named=plan.coordinated)
+            held = successor.heard(plan, assign)
+            self._state = resume_waiting(me, assign.incarnation, held=held, named=plan.coordinated)
         else:
             self._state = State(me, assign.incarnation)
         for event in (e.Woke(), *self._early):

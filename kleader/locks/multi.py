@@ -79,7 +79,6 @@ class MultiLock:
             except LockError as error:
                 if before is None and error.failure.kind in {Kind.CONFLICT, Kind.UNREACHABLE}:
                     self._known[i] = self._known[i] or self._least  # and may be gone when it is read
-                if before is None and error.failure.kind is Kind.CONFLICT:
                     self._shown[i].add(None)
                 raise LockError(*error.failure._replace(held=self._known[0] if written else 0)) from None
             shown = (seen.record, seen.incarnation, seen.fault) == (begun, incarnation, "")
@@ -142,6 +141,7 @@ class MultiLock:
             record,
             incarnation,
             version=pair.first.version if pair.first else "",
+            second=pair.second.version if pair.second else "",
             fault="; ".join(part.fault for part in present if part.fault),
             base=pair,
             torn=gone or (len(present) == 1 and incarnation != ""),

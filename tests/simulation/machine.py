@@ -281,7 +281,7 @@ class Machine(Host):
         elif command is None:
             held = 0 if self.me.lasting else int(self.memory or 0)
             term = self._new_term() if self.renew_term else self._term
-            self._elect(resume_waiting(self.me, term, self.boot, held=held))
+            self._elect(resume_waiting(self.me, term, held=held))
         elif not command.lost:
             self._resume(command)
         # else it is dying: a new term begins when it is dead

@@ -92,9 +92,6 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "who took a lock is known to a new candidacy": lambda: rewritten(
         renew, "        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
     ),
-    "who took a lock is known to a new candidacy that sees another": lambda: replaced(
-        (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), held_until=0.0)
-    ),
     "who has the lock after a release is known to a new candidacy": lambda: rewritten(
         release, "        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
     ),
@@ -105,16 +102,38 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "if s.doubt and (seen is None or seen.record.unwritten):", "if s.doubt and seen is None:"
     ),
     "half a lock that was read is held, whatever another reading shows": lambda: rewritten(
-        acquire, "s.held_until = max(s.held_until, now + failure.held)", "pass"
+        named, "s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))", "pass"
     ),
     "a lock created anew without a record is not free": lambda: rewritten(
         acquire, "if record.unwritten and s.gone_wait and not seen.torn:", "if False:"
     ),
-    "one without a record that took its place is another": lambda: rewritten(
-        acquire, "seen.record.unwritten and seen.version != before.version", "False"
+    "who renewed unseen is waited for": lambda: replaced((named,), "mind_gap", lambda _turn, _seen: None),
+    "a wait for who renewed unseen comes to an end": lambda: rewritten(
+        named, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "pass"
     ),
-    "a lock created anew without a record was not given up": lambda: rewritten(
-        named, "elif not record.unwritten:", "else:"
+    "who had a lock without a record unseen is waited for": lambda: rewritten(
+        named, "    unseen = s.gone_wait\n", "    unseen = 0.0\n"
+    ),
+    "one like this candidate that was never seen is waited for": lambda: rewritten(
+        named, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "unseen = longest(turn, before)"
+    ),
+    "the same record in another version was written anew": lambda: replaced(
+        (Observed,), "same_version", Observed.same_record
+    ),
+    "the second of a pair has a version too": lambda: rewritten_method(
+        Observed, "same_version", "(other.version, other.second)", "(other.version, self.second)"
+    ),
+    "a label is no sign of life": lambda: rewritten(acquire, " or before.same_record(seen)", ""),
+    "a lock created anew without a record was not given up": lambda: rewritten(named, "seen.record.unwritten or ", ""),
+    "a release told late is of before": lambda: rewritten(named, "s.held_until if s.behind else 0.0", "0.0"),
+    "one named, told late, is of before": lambda: rewritten(acquire, "seen.given and not s.behind", "seen.given"),
+    "a watch is behind what was read beside it": lambda: rewritten(acquire, "        s.behind = True\n", ""),
+    "a watch may begin behind": lambda: rewritten(look, "s.behind = s.seen is None", "s.behind = False"),
+    "a leader that reads half a lock knows it then": lambda: rewritten(
+        renew, "    named.mind_half(turn, request, failure)  # for a new candidacy\n", ""
+    ),
+    "renewals of half a lock move the end": lambda: rewritten(
+        named, "(before.record, before.beside) == (record, seen.beside)", "before.record == record"
     ),
     "who was read behind the watch's back is known": lambda: rewritten(
         acquire, "elif seen and seen.record.holder and not s.mine(seen):", "elif False:"
@@ -122,7 +141,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "half a lock is held for as long as any was": lambda: rewritten(
         acquire, ", s.gone_wait if seen.torn else 0.0)", ")"
     ),
-    "half a lock that is gone was not given up": lambda: rewritten(named, " or seen.gone:", ":"),
+    "half a lock that is gone was not given up": lambda: rewritten(named, " or seen.gone)", ")"),
     "a write counts only with a new version": lambda: rewritten(
         elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"
     ),
@@ -166,7 +185,9 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
     ),
     "gone is not free to who lost a race": lambda: rewritten(
-        acquire, "max(s.gone_wait, failure.held, s.me.timing.lease_duration)", "failure.held"
+        acquire,
+        "        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)\n    named",
+        "        pass\n    named",
     ),
     "the leader recreates what was deleted": lambda: rewritten(renew, "_write(turn, None)", "pass"),
     "a label does not start the wait anew": lambda: replaced((Observed,), "same_record", lambda one, two: one == two),
@@ -220,12 +241,14 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "who is named waits for who led before one that was named": lambda: rewritten(
         named, "return duration if", "return duration if True or"
     ),
-    "what was not told leaves something out": lambda: rewritten(named, " or not told:", ":"),
+    "what was not told leaves something out": lambda: rewritten(named, "told and given_up", "given_up"),
     "a naming is known by its missing acquireTime": lambda: rewritten_method(State, "mine", " and not named", ""),
     "a malformed record hides nobody": lambda: rewritten(
-        named, "if record.holder or seen.fault or", "if record.holder or"
+        named, "seen.record.unwritten or seen.fault or", "seen.record.unwritten or"
     ),
-    "over a malformed record is not over an empty holder": lambda: rewritten(named, " or before.record.unwritten", ""),
+    "over a malformed record is not over an empty holder": lambda: rewritten(
+        named, "told and given_up(before)", "told and not before.record.holder"
+    ),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
     "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
@@ -237,10 +260,16 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         release, "turn.s.wholly_mine(turn.s.seen)", "(turn.s.seen and turn.s.mine(turn.s.seen))"
     ),
     "a pair: half a read may have seen its leader": lambda: rewritten(
-        acquire, "failure.kind is Kind.CONFLICT or failure.held:", "failure.kind is Kind.CONFLICT:"
+        named, "s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)", "pass"
     ),
     "a pair: what was read of one is known where the other was not": lambda: rewritten_method(
         MultiLock, "get", "self._remember(_Pair(first, None))", ""
+    ),
+    "a pair: one created late without an answer may have been another's": lambda: rewritten_method(
+        MultiLock,
+        "write",
+        "self._shown[i].add(None)",
+        "error.failure.kind is Kind.UNREACHABLE or self._shown[i].add(None)",
     ),
     "a pair: half a read tells for how long": lambda: rewritten_method(
         MultiLock, "get", "self._known[0] if first else 0", "0"

@@ -30,7 +30,7 @@ def beginning(rng: random.Random) -> Story:
             (
                 State(me, TERM),
                 State(me, TERM),
-                resume_waiting(me, TERM, START),
+                resume_waiting(me, TERM),
                 resume(me, TERM, START - rng.uniform(0, 12), acquired=WALL, transitions=1),
             )
         )

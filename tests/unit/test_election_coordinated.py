@@ -465,7 +465,7 @@ def test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended() 
 
 
 def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START)).wakes()
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -473,7 +473,7 @@ def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to
 
 def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> None:
     """An API server that does not serve LeaseCandidates any more, or not yet."""
-    story = Story(resume_waiting(candidate(), TERM, START, named=True)).wakes()
+    story = Story(resume_waiting(candidate(), TERM, named=True)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -488,7 +488,7 @@ def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_e
 
 
 def test_a_replaced_elector_does_not_release_its_predecessors_claim() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START))
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM))
     story.wakes().fails(Kind.UNREACHABLE).tell(EMPTIED)
     assert story.reads(story.lock(ME, TERM)).asked(e.Done).released is False
 

@@ -10,7 +10,7 @@ from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.election.state import Phase, resume_waiting
-from tests.support.election import ME, START, TERM, Story, candidate
+from tests.support.election import ME, TERM, Story, candidate
 
 # --- gone is not free
 
@@ -85,12 +85,13 @@ def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_o
     assert story.waits(0.1).asked(e.Write).base is None
 
 
-@pytest.mark.parametrize("shown", ["edited", "malformed", "named"])
+@pytest.mark.parametrize("shown", ["edited", "malformed", "half malformed", "named"])
 def test_a_shorter_record_over_who_may_still_run_does_not_shorten_the_wait_for_a_vanished_lock(shown: str) -> None:
     """Neither one edited by hand, nor one that cannot be read any more, nor a naming by the control plane."""
     story = Story().follows(Story().lock("long", duration=60)).waits(1)
     short = {"edited": story.lock("long", duration=1), "malformed": replace(story.lock(), record=Record(), fault="0 s")}
     short["named"] = story.lock("named", duration=5, acquired=None)
+    short["half malformed"] = replace(story.lock(""), fault="0 s")
     story.sees(short[shown]).waits(1).sees(None).idles(57.9)
     assert story.waits(1.1).asked(e.Write).base is None
 
@@ -180,21 +181,21 @@ def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> N
 
 
 def test_the_successor_of_a_waiting_elector_does_not_take_a_missing_lock_for_free() -> None:
-    story = Story(resume_waiting(candidate(), TERM, START)).wakes().reads(None)
+    story = Story(resume_waiting(candidate(), TERM)).wakes().reads(None)
     story.idles(14.9)
     assert story.waits(0.1).asked(e.Write).base is None
 
 
 def test_the_successor_of_a_waiting_elector_waits_for_as_long_as_its_predecessor_saw_the_lock_held() -> None:
-    story = Story(resume_waiting(candidate(), TERM, START, held=60)).wakes().reads(None)
+    story = Story(resume_waiting(candidate(), TERM, held=60)).wakes().reads(None)
     story.idles(59.9)
     assert story.waits(0.1).asked(e.Write).base is None
 
 
 def test_whoever_has_the_lock_by_then_does_not_shorten_that() -> None:
     """Who had it may run beside a holder that hands have let in."""
-    story = Story(resume_waiting(candidate(), TERM, START, held=60)).waits(10).reads(Story().lock("other", duration=5))
-    story.idles(49.9)
+    story = Story(resume_waiting(candidate(), TERM, held=60)).waits(10).reads(Story().lock("other", duration=5))
+    story.idles(59.9)
     assert story.waits(0.1).asked(e.Write).base is not None
 
 
@@ -219,7 +220,7 @@ def test_who_was_before_one_that_was_named_by_a_leader_is_not_waited_for(*, take
 
 def test_whoever_gives_the_lock_up_by_then_does() -> None:
     """It has seen to it that all before are dead."""
-    story = Story(resume_waiting(candidate(), TERM, START, held=60)).wakes().reads(Story().lock(""))
+    story = Story(resume_waiting(candidate(), TERM, held=60)).wakes().reads(Story().lock(""))
     assert story.asked(e.Write).base is not None
 
 
@@ -306,7 +307,16 @@ def test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone() -
 def test_half_a_lock_that_was_read_is_waited_for_though_a_shorter_record_is_in_both_by_then() -> None:
     """Hands have put it there; who was read may be cut off, and not know."""
     story = Story(twofold=True).wakes().fails(Kind.UNREACHABLE, held=40).waits(5)
-    story.reads(story.lock("short")).idles(34.9)
+    story.reads(story.lock("short")).idles(39.9)
+    story.waits(0.1).asked(e.Write)
+
+
+def test_half_a_lock_that_was_read_is_waited_for_though_another_was_seen_before() -> None:
+    story = Story(twofold=True)
+    story.follows(story.lock("short", duration=5)).waits(3).tell(e.WatchEnded()).fails(Kind.UNREACHABLE, held=40).waits(
+        5
+    )
+    story.reads(story.lock("short", duration=5)).idles(34.9)
     story.waits(0.1).asked(e.Write)
 
 
@@ -336,7 +346,7 @@ def test_ones_own_half_alone_is_waited_for_as_long_as_the_longest_that_was_seen(
 
 def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim() -> None:
     """Its predecessor may have created half of it, and renewed that since: nothing shows it any more."""
-    story = Story(resume_waiting(candidate(twofold=True), TERM, START)).wakes()
+    story = Story(resume_waiting(candidate(twofold=True), TERM)).wakes()
     story.reads(story.lock(ME, TERM)).renews(14.9)
     assert story.state.phase is Phase.FOLLOWING
     story.waits(0.1).writes().asked(e.Lead)

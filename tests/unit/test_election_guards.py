@@ -15,6 +15,7 @@ from tests.support.guards import GUARDS
 from tests.unit import test_election_acquire as acquiring
 from tests.unit import test_election_coordinated as naming
 from tests.unit import test_election_durations as durations
+from tests.unit import test_election_gaps as gaps
 from tests.unit import test_election_gone as vanishing
 from tests.unit import test_election_release as releasing
 from tests.unit import test_election_renew as renewing
@@ -50,9 +51,6 @@ HELD_BY: dict[str, Callable[[], None]] = {
     ),
     "who took a lock is known to a new candidacy": (
         vanishing.test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then
-    ),
-    "who took a lock is known to a new candidacy that sees another": (
-        vanishing.test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_shorter_one_has_it_by_then
     ),
     "who has the lock after a release is known to a new candidacy": lambda: (
         vanishing.test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release("long")
@@ -137,8 +135,41 @@ HELD_BY: dict[str, Callable[[], None]] = {
         vanishing.test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),
     "gone is not free to a new candidacy": vanishing.test_a_new_candidacy_does_not_take_a_missing_lock_for_free,
-    "one without a record that took its place is another": (
-        vanishing.test_one_that_was_created_anew_without_a_record_once_more_is_waited_for_anew
+    "who renewed unseen is waited for": gaps.test_a_shorter_record_that_is_read_hides_nobody_who_renewed_unseen,
+    "a wait for who renewed unseen comes to an end": (
+        gaps.test_the_wait_for_who_renewed_unseen_is_not_started_anew_by_each_look
+    ),
+    "one like this candidate that was never seen is waited for": (
+        gaps.test_one_like_this_candidate_that_was_never_seen_is_waited_for
+    ),
+    "who had a lock without a record unseen is waited for": (
+        gaps.test_who_had_it_between_two_looks_at_a_lock_without_a_record_is_waited_for
+    ),
+    "the same record in another version was written anew": (
+        gaps.test_the_record_of_long_ago_that_is_there_again_starts_the_wait_anew
+    ),
+    "the second of a pair has a version too": (
+        gaps.test_the_record_of_long_ago_in_the_second_object_of_a_pair_starts_the_wait_anew
+    ),
+    "a label is no sign of life": gaps.test_a_label_that_is_read_is_no_sign_of_life,
+    "a release told late is of before": (
+        gaps.test_a_release_that_the_watch_tells_late_does_not_forget_who_was_read_after_it
+    ),
+    "one named, told late, is of before": (
+        gaps.test_one_who_was_named_that_the_watch_tells_late_does_not_forget_who_was_read_after_it
+    ),
+    "a watch is behind what was read beside it": (
+        gaps.test_a_release_that_the_watch_tells_late_does_not_forget_who_was_read_after_it
+    ),
+    "a watch may begin behind": gaps.test_a_watch_that_begins_behind_does_not_forget_who_was_seen,
+    "a leader that reads half a lock knows it then": (
+        gaps.test_half_a_lock_that_a_leader_has_read_is_waited_for_by_its_next_candidacy
+    ),
+    "renewals of half a lock move the end": (
+        gaps.test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same
+    ),
+    "a pair: one created late without an answer may have been another's": lambda: (
+        pairing.test_one_that_was_created_late_and_without_an_answer_may_have_been_anothers_meanwhile(pairing.Server())
     ),
     "what was created without an answer may have been taken": (
         vanishing.test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_makes_a_leader_no_sooner
@@ -147,7 +178,7 @@ HELD_BY: dict[str, Callable[[], None]] = {
         vanishing.test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_by_then_is_not_free
     ),
     "half a lock that was read is held, whatever another reading shows": (
-        vanishing.test_half_a_lock_that_was_read_is_waited_for_though_a_shorter_record_is_in_both_by_then
+        vanishing.test_half_a_lock_that_was_read_is_waited_for_though_another_was_seen_before
     ),
     "a pair: a creation without an answer may have been done": lambda: (
         pairing.test_one_that_may_have_been_created_without_an_answer_was_there(pairing.Server())
@@ -230,7 +261,11 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a naming is known by its missing acquireTime": lambda: (
         naming.test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_was_put_over(TERM)
     ),
-    "a malformed record hides nobody": naming.test_a_malformed_record_is_no_empty_holder,
+    "a malformed record hides nobody": lambda: (
+        vanishing.test_a_shorter_record_over_who_may_still_run_does_not_shorten_the_wait_for_a_vanished_lock(
+            "half malformed"
+        )
+    ),
     "over a malformed record is not over an empty holder": naming.test_a_malformed_record_is_no_empty_holder,
     "a lock created for us is free if nobody has written it": lambda: naming.test_a_lock_created_for_us_is_waited_for(
         ["missing"], untouched=False

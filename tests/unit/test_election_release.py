@@ -164,7 +164,7 @@ def test_an_acquiring_write_whose_answer_was_lost_and_that_did_not_happen_is_let
 
 
 def test_a_successor_releases_what_its_predecessor_may_have_taken() -> None:
-    story = Story(resume_waiting(candidate(), TERM, START)).tell(EMPTIED)
+    story = Story(resume_waiting(candidate(), TERM)).tell(EMPTIED)
     assert story.reads(story.lock(ME, TERM)).asked(e.Write).record.holder == ""
 
 

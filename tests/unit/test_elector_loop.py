@@ -200,10 +200,8 @@ def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
 
 @pytest.mark.parametrize(("memory", "held"), [("", 15), ("60", 60)])
 def test_a_successor_waits_for_as_long_as_its_predecessor_has_told(memory: str, held: int) -> None:
-    begun = platform.clock()
     (state, _), _ = told_of_another(m.Assign(2, "i", False, True, 0.0, "", 0, 0, [], memory))  # noqa: FBT003
     assert state.gone_wait == held
-    assert begun + held <= state.held_until <= platform.clock() + held
 
 
 def test_for_how_long_another_has_the_lock_is_told_before_who_it_is() -> None:

@@ -278,7 +278,7 @@ def test_a_replaced_elector_that_cannot_read_goes_on() -> None:
 
 
 def test_a_replaced_elector_of_a_candidate_finds_what_its_predecessor_acquired() -> None:
-    tale = Story(resume_waiting(candidate(lasting=True), TERM, START)).wakes()
+    tale = Story(resume_waiting(candidate(lasting=True), TERM)).wakes()
     tale.reads(owned(tale, ME, TERM)).asked(e.Lead)
 
 

@@ -250,6 +250,18 @@ def test_one_that_somebody_was_the_first_to_create_and_that_is_gone_when_it_is_r
     assert asyncio.run(lock.write(base, replace(HELD, renewed=2_000_000), "i", 1)).created
 
 
+def test_one_that_was_created_late_and_without_an_answer_may_have_been_anothers_meanwhile(server: Server) -> None:
+    put(server, EndpointsLock, FREE)
+    lock = multi(server)
+    base = get(lock)
+    server.refuses, server.refusal = lambda method, kind: (method, kind) == ("PUT", "leases"), Kind.UNREACHABLE
+    with pytest.raises(LockError):
+        asyncio.run(lock.write(base, HELD, "i", 1))
+    server.refuses = lambda _method, _kind: False
+    asyncio.run(Lease(server, "n", "x", {}).write(None, replace(HELD, transitions=0), "i", 1))  # type: ignore[arg-type]
+    assert get(lock).created
+
+
 def test_one_that_may_have_been_created_without_an_answer_was_there(server: Server) -> None:
     put(server, Lease, FREE)
     lock = multi(server)

@@ -1,0 +1,232 @@
+"""Between two looks at a lock more may have happened than the second shows: its holder may have renewed until then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kleader.election import events as e
+from kleader.election.events import Kind, Observed
+from kleader.election.record import Record
+from kleader.election.state import Phase, resume_waiting
+from tests.support.election import START, TERM, Story, candidate
+from tests.unit.test_election_coordinated import Coordinated
+
+BARE = Observed(Record(), version="900")
+
+
+def cut_off(story: Story, until: float) -> float:
+    """The watch is over, and nothing is answered until so many seconds after START, when a Get is under way: when."""
+    story.tell(e.WatchEnded("reset"))
+    while story.now < START + until or not isinstance(story.state.pending, e.Get):
+        if isinstance(story.state.pending, e.Get):
+            story.fails(Kind.UNREACHABLE)
+        story.waits(0.1)
+    return story.now - START
+
+
+def leads_at(story: Story) -> float:
+    """When it begins to lead, in seconds after START, where the API server does all that it is asked from now on."""
+    while story.state.phase is not Phase.LEADING:
+        if isinstance(story.state.pending, e.Write):
+            story.writes()
+        elif isinstance(story.state.pending, e.Get):
+            story.reads(story.state.seen)
+        else:
+            story.waits(0.1)
+        assert story.now < START + 300
+    return story.now - START
+
+
+# --- coordinated
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["read without a record", "read as missing, told without a record"])
+def test_who_renewed_unseen_is_waited_for_by_who_is_named_over_a_lock_without_a_record(*, told: bool) -> None:
+    """Hands have replaced it; the old leader, which does not know, was seen to renew long ago."""
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    looked = cut_off(story, 14)
+    if told:
+        story.reads(None).sees(BARE)
+    else:
+        story.reads(BARE)
+    story.waits(0.5).sees(story.naming())
+    assert looked + 15 <= leads_at(story) < looked + 17
+
+
+def test_who_renewed_unseen_is_waited_for_by_the_successor_of_an_elector() -> None:
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, named=True)).wakes()
+    looked = cut_off(story, 14)
+    story.reads(BARE).waits(0.5).sees(story.naming())
+    assert looked + 15 <= leads_at(story) < looked + 17
+
+
+def test_who_had_it_between_two_looks_at_a_lock_without_a_record_is_waited_for() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(1).sees(None).sees(BARE).waits(2)
+    looked = cut_off(story, 20)
+    story.reads(replace(BARE, version="903")).waits(0.5).sees(story.naming())
+    assert looked + 15 <= leads_at(story) < looked + 17
+
+
+def test_who_renewed_unseen_is_waited_for_by_who_reads_that_it_was_named() -> None:
+    """Over a shorter record, by hands, of which it had not been told."""
+    story = Coordinated()
+    story.follows(story.lock("long", duration=60)).waits(4)
+    looked = cut_off(story, 14)
+    story.reads(story.lock("short", duration=1)).waits(2)
+    cut_off(story, 30)
+    story.reads(story.naming())
+    assert leads_at(story) >= looked + 60
+
+
+# --- durations that differ
+
+
+def test_a_shorter_record_that_is_read_hides_nobody_who_renewed_unseen() -> None:
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(3)
+    looked = cut_off(story, 50)
+    story.reads(story.lock("short", duration=5))
+    assert looked + 60 <= leads_at(story) < looked + 61
+
+
+def test_one_like_this_candidate_that_was_never_seen_is_waited_for() -> None:
+    """It took the lock from a record that hands had made shorter, and had it taken away likewise: 5 s both times."""
+    story = Story()
+    story.follows(story.lock("nobody", duration=5)).waits(3).tell(e.WatchEnded(denied=True))
+    story.waits(2).reads(story.lock("nobody", duration=5))
+    assert leads_at(story) >= 5 + 15
+
+
+def test_the_wait_for_who_renewed_unseen_is_not_started_anew_by_each_look() -> None:
+    """Whoever renews by now has seen to it that all before are dead, or else hands have written that."""
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(3)
+    looked = cut_off(story, 50)
+    story.reads(story.lock("short", duration=5)).tell(e.WatchEnded(denied=True))
+    for _ in range(20):
+        story.waits(2).reads(story.lock("short", duration=5))
+    assert looked + 60 <= leads_at(story) < looked + 61
+
+
+@pytest.mark.parametrize("then", ["gone", "replaced again", "gone unseen"])
+def test_a_lock_without_a_record_that_is_read_hides_nobody_who_renewed_unseen(then: str) -> None:
+    """The control plane, say, has changed the Endpoints of a Service meanwhile."""
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(3)
+    looked = cut_off(story, 50)
+    story.reads(BARE).waits(3)
+    if then == "gone":
+        story.sees(None)
+    else:
+        story.tell(e.WatchEnded()).reads(None if then == "gone unseen" else replace(BARE, version="901"))
+    assert looked + 60 <= leads_at(story)
+
+
+def test_a_release_that_is_read_ends_every_wait() -> None:
+    """Who gives a lock up has seen to it that all before are dead."""
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(3)
+    looked = cut_off(story, 50)
+    story.reads(story.lock(""))
+    assert leads_at(story) == looked
+
+
+# --- a watch that is behind
+
+
+def test_a_release_that_the_watch_tells_late_does_not_forget_who_was_read_after_it() -> None:
+    """One API server has shown a later holder; the watch, of another that is behind, tells the release before it."""
+    story = Story()
+    story.follows(story.lock("short", duration=5)).waits(5)
+    story.fails(Kind.CONFLICT).waits(2)
+    story.sees(story.lock("short", duration=5)).reads(story.lock("long", duration=60))
+    looked = story.now - START
+    story.sees(story.lock("")).fails(Kind.MISSING).tell(e.WatchEnded()).reads(None)
+    assert leads_at(story) >= looked + 60
+
+
+def test_one_who_was_named_that_the_watch_tells_late_does_not_forget_who_was_read_after_it() -> None:
+    story = Story()
+    story.follows(story.lock("short", duration=5)).waits(5)
+    story.fails(Kind.CONFLICT).waits(2)
+    story.sees(story.lock("short", duration=5)).reads(story.lock("long", duration=60))
+    looked = story.now - START
+    story.sees(replace(story.lock("next"), given=True)).tell(e.WatchEnded()).reads(None)
+    assert leads_at(story) >= looked + 60
+
+
+def test_a_watch_that_begins_behind_does_not_forget_who_was_seen() -> None:
+    """Without a version it begins with what the API server's cache has, which a read does not rely on."""
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(3).tell(e.WatchEnded()).reads(None)
+    assert story.asked(e.Watch).seen is None
+    story.sees(story.lock("")).fails(Kind.MISSING).reads(None)
+    assert leads_at(story) >= 60
+
+
+def test_a_release_that_the_watch_tells_late_is_tried_at_once() -> None:
+    """The conflict check of the write decides; who wins it waits for nobody."""
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(3).tell(e.WatchEnded()).reads(None)
+    story.sees(story.lock("")).writes().asked(e.Lead)
+    assert (story.state.gone_wait, story.state.held_until) == (15, 0)
+
+
+# --- the same record again
+
+
+def test_the_record_of_long_ago_that_is_there_again_starts_the_wait_anew() -> None:
+    """Hands have restored it from a backup: its holder may have renewed until just before."""
+    story = Story()
+    old = story.lock("other")
+    story.follows(old).waits(3)
+    looked = cut_off(story, 14)
+    story.reads(story.relabelled(old))
+    assert looked + 15 <= leads_at(story) < looked + 16
+
+
+def test_the_record_of_long_ago_in_the_second_object_of_a_pair_starts_the_wait_anew() -> None:
+    story = Story(twofold=True)
+    old = replace(story.lock("other"), second="17")
+    story.follows(old).waits(3)
+    looked = cut_off(story, 14)
+    story.reads(replace(old, second="23"))
+    assert looked + 15 <= leads_at(story) < looked + 16
+
+
+def test_a_label_that_is_read_is_no_sign_of_life() -> None:
+    story = Story(live=True)
+    old = story.lock("other")
+    story.follows(old).waits(3).tell(e.WatchEnded()).reads(story.relabelled(old))
+    assert not story.all(e.GiveUp)
+    assert leads_at(story) >= 18
+
+
+# --- half a multilock
+
+
+def test_half_a_lock_that_a_leader_has_read_is_waited_for_by_its_next_candidacy() -> None:
+    story = Story(twofold=True).leads().waits(2).fails(Kind.CONFLICT)
+    story.fails(Kind.UNREACHABLE, held=60)
+    looked = story.now - START
+    story.tell(e.Again("term-2")).reads(None)
+    assert leads_at(story) >= looked + 60
+
+
+def test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same() -> None:
+    """The other half's dead holder had a clock that was ahead: its renewTime is that of both."""
+    story = Story(twofold=True)
+    record = story.lock("UNKNOWN", duration=60).record
+
+    def both(version: int, record: Record = record) -> Observed:
+        return Observed(record, version=str(version), beside=((record, ""), (record, str(version))))
+
+    story.follows(both(200))
+    for number in range(10):
+        story.waits(10).sees(both(201 + number))
+    story.waits(1).sees(both(300, story.lock("short", duration=5).record))
+    assert leads_at(story) >= 100 + 60
