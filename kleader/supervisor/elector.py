@@ -108,8 +108,8 @@ class Elector:
         if messages:
             self.heard_at = now
         if not self._channel.open:
+            self.kill()  # first, as below
             self._hang_up()
-            self.kill()
         return messages
 
     def silent_until(self) -> float:

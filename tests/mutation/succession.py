@@ -66,8 +66,15 @@ MUTANTS = [
     Mutant(
         "an elector without a link is killed",
         "supervisor/elector.py",
+        "            self.kill()  # first, as below\n",
+        "",
+        "unit/test_minder.py::test_one_that_has_let_go_of_its_link_is_killed",
+    ),
+    Mutant(
+        "an elector without a link is killed before it loses ours",
+        "supervisor/elector.py",
+        "            self.kill()  # first, as below\n            self._hang_up()\n",
         "            self._hang_up()\n            self.kill()\n",
-        "            self._hang_up()\n",
         "unit/test_minder.py::test_one_that_has_let_go_of_its_link_is_killed",
     ),
     Mutant(

@@ -113,10 +113,11 @@ def test_a_successor_comes_once_its_predecessor_is_reaped_and_not_before(scene: 
 
 
 def test_one_that_has_let_go_of_its_link_is_killed(scene: Scene) -> None:
-    """It lives perhaps, and nobody hears what it does."""
-    scene.theirs[-1].shutdown(socket.SHUT_RDWR)
+    """It lives perhaps, and nobody hears what it does; and it is killed before it would take us for dead."""
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
     scene.elector.hear(1)
-    assert scene.did == ["kill after the link's end"]
+    assert scene.did == ["kill"]
+    assert not scene.hears()
 
 
 def test_one_that_takes_no_word_any_more_is_killed(scene: Scene) -> None:
