@@ -1,6 +1,6 @@
 """The file lock's guard: waits for the lock in flock(2), then stays, holds it, and is the second guard.
 
-It shares the open file and the socket with the supervisor, which forked it: what it locks is locked for both.
+It shares the open file and the sockets with the supervisor, which forked it: what it locks is locked for both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kleader.locks import file
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from kleader.link.channel import Channel
     from kleader.link.plan import Plan
@@ -46,9 +47,9 @@ class Guard:
         log: Log,
         supervisor: Process,
         fd: int,
-        claim: socket.socket,
+        claims: Sequence[socket.socket],
     ) -> None:
-        self._plan, self._channel, self._log, self._fd, self._claim = plan, channel, log, fd, claim
+        self._plan, self._channel, self._log, self._fd, self._claims = plan, channel, log, fd, claims
         self._supervisor = supervisor
 
     def run(self) -> None:
@@ -102,9 +103,11 @@ class Guard:
                 raise _TimeIsUp
             self._set_alarm()
             file.take(self._fd, wait=True)
-        pause = 0.001  # the last leader's end lets go of the socket a moment before or after the lock
+        pause = 0.001  # the last leader's end lets go of the sockets a moment before or after the lock
+        wanted: list[bytes] = []
         while file.in_place(self._fd, plan.file):
-            if file.claim(self._claim, plan.file):
+            wanted = wanted or file.addresses(plan.file)  # once: a socket keeps the address that it has
+            if file.claim(self._claims, wanted):
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 return file.in_place(self._fd, plan.file)
             if pause >= _CLAIM_EVERY:

@@ -53,7 +53,7 @@ class Guards:
         self._plan, self._log, self._supervisor = plan, log, supervisor
         self._default = plan.file == file_default(plan)
         self._fd = -1
-        self._claim: socket.socket | None = None
+        self._claims: list[socket.socket] = []
 
     @property
     def inherited(self) -> tuple[int, ...]:
@@ -64,17 +64,17 @@ class Guards:
         """Fork one. For a new candidacy the file is opened anew: what an earlier guard may have locked is let go."""
         if not leading:
             self._open()
-        claim = self._claim
-        assert claim is not None  # noqa: S101 - opened for the candidacy that led here
+        claims = self._claims  # opened for the candidacy that led here
         ours, theirs = platform.link_pair()
         pid = start.fork(ours, theirs)
         if pid == 0:
             status = 1
             try:
-                platform.close_all_but({2, theirs.fileno(), self._fd, claim.fileno(), *self._log.descriptors})
+                held = (self._fd, *(each.fileno() for each in claims))
+                platform.close_all_but({2, theirs.fileno(), *held, *self._log.descriptors})
                 from kleader.elector.guard import Guard  # noqa: PLC0415
 
-                Guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, claim).run()
+                Guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, claims).run()
                 status = 0
             except BaseException as error:  # noqa: BLE001 - nobody sees a traceback; the supervisor starts another
                 self._log.error(f"the guard failed: {type(error).__name__}: {error}")
@@ -88,10 +88,10 @@ class Guards:
         return file.holder(self._fd) if self._fd >= 0 else ""
 
     def let_go(self) -> None:
-        """Close both: the socket first, for who gets the lock asks for that next."""
-        if self._claim:
-            self._claim.close()
-            self._claim = None
+        """Close all: the sockets first, for who gets the lock asks for those next."""
+        for claim in self._claims:
+            claim.close()
+        self._claims = []
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -99,7 +99,7 @@ class Guards:
     def _open(self) -> None:
         self.let_go()
         self._fd = file.open_lock(self._plan.file, make_directory=self._default)
-        self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._claims = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(file.ADDRESSES)]
 
 
 def file_default(plan: Plan) -> str:

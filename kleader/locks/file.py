@@ -1,9 +1,10 @@
 """The lock in a file on this machine: flock(2), and the kernel decides.
 
 It is free once no process holds the open file. It is never unlocked (any process that inherited it would free it for
-all), never unlinked and never replaced by rename. Somebody else may do that: then path and lock part, and a newcomer
-would lock another file. So a leader also holds an abstract UNIX socket (unix(7)) named after the directory and the
-name, which needs no file and is freed by the kernel like the lock. It reaches as far as the network namespace.
+all), never unlinked and never replaced by rename. Somebody else may do that, or make the path lead elsewhere: then
+path and lock part, and a newcomer would lock another file. So a leader also holds abstract UNIX sockets (unix(7)) named
+after the path and the directory, which need no file and are freed by the kernel like the lock. They reach as far as the
+network namespace.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from kleader.locks import abstract
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
-_REFUSED = ("nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs", "gfs", "ocfs")
+_REFUSED = ("nfs", "cifs", "smb", "fuse", "9p", "virtiofs", "ceph", "lustre", "afs", "gfs", "ocfs")
 _MOST = 1 << 16  # bytes of a record
+ADDRESSES = 4  # of a path, at most
 MAGIC = "kleader"
 _HEAD = b'{"kleader": 1'  # begins each record: one that was torn by a crash is still ours
 _LONGEST_TOKEN = 100
@@ -101,19 +104,39 @@ def in_place(fd: int, path: str) -> bool:
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
-def socket_name(path: str) -> bytes | None:
-    """The abstract address that stands for this path, whatever file or directory it names; None where there is none.
+def addresses(path: str) -> list[bytes]:
+    """The abstract addresses that stand for this path, whatever file it names; none where there are no such addresses.
 
-    The device tells one mount namespace's path from another's.
+    The path as given, in this mount namespace: wherever it leads by now. As given and as resolved, on its device: in
+    other mount namespaces too, where the device tells this path from another one of the same spelling. And the name in
+    this very directory: by whatever path. In one order for all, so that of those who take some and wait for others
+    none waits for one who waits for it.
     """
-    directory, name = os.path.split(os.path.abspath(path))
+    given = os.path.abspath(path)
+    directory, name = os.path.split(given)
     directory = os.path.realpath(directory)
-    return abstract.address(f"{os.stat(directory).st_dev:x}{directory}/{name}".encode(errors="surrogateescape"))
+    found = os.stat(directory)
+    device = f"{found.st_dev:x}"
+    names = (
+        f"{_mount_namespace()}{given}",
+        f"{device}{given}",
+        f"{device}{directory}/{name}",
+        f"{device}:{found.st_ino:x}/{name}",
+    )
+    made = (abstract.address(each.encode(errors="surrogateescape")) for each in names)
+    return sorted({each for each in made if each})
 
 
-def claim(sock: socket.socket, path: str) -> bool:
-    """Take the path's socket; False while a leader whose lock file was removed or replaced still holds it."""
-    return abstract.claim(sock, socket_name(path))
+def claim(sockets: Sequence[socket.socket], wanted: Sequence[bytes]) -> bool:
+    """Take all of a path's addresses; False while a leader who lost its file, or its path, still holds one of them."""
+    return all(abstract.claim(*each) for each in zip(sockets[: len(wanted)], wanted, strict=True))
+
+
+def _mount_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/mnt")
+    except OSError:  # a kernel without them: there is one
+        return ""
 
 
 def read(fd: int) -> dict[str, object] | None:

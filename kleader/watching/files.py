@@ -86,10 +86,9 @@ def _look(path: str, held: frozenset[str]) -> Seen | None:
         record, holder = file.read(fd) or {}, file.holder(fd)
     finally:
         os.close(fd)
-    address = file.socket_name(path)
-    shown = "@" + address[1:].decode(errors="replace") if address else ""
+    shown = {"@" + each[1:].decode(errors="replace") for each in file.addresses(path)}
     device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    if not held & {device, shown} - {""}:
+    if not held & {device, *shown}:
         return Seen("file", namespace, name, lasting=True, path=path)
     incarnation = record.get("incarnation")
     return Seen(

@@ -98,7 +98,7 @@ def test_a_lock_file_decides_nothing_and_its_token_grows(tmp_path: Path, data: b
         channel = Heard()
         guard = Guard(
             cast("Plan", plan), cast("Channel", channel), cast("Log", SimpleNamespace(role="", info=print)),
-            cast("Process", SimpleNamespace(pid=os.getpid())), fd, cast("socket.socket", None),
+            cast("Process", SimpleNamespace(pid=os.getpid())), fd, (),
         )  # fmt: skip
         guard._term = 1
         guard._tell_holder()

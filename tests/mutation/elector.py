@@ -306,7 +306,7 @@ MUTANTS = [
     Mutant(
         "who leads on a file that was removed keeps newcomers away",
         "elector/guard.py",
-        "            if file.claim(self._claim, plan.file):\n",
+        "            if file.claim(self._claims, wanted):\n",
         "            if True:\n",
         "unit/test_guard.py::test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away",
     ),
@@ -315,7 +315,7 @@ MUTANTS = [
         "elector/guard.py",
         "            if not lost and not file.in_place(self._fd, self._plan.file):\n",
         "            if False:\n",
-        "process/test_file_lock.py::"
+        "process/test_file_lock_path.py::"
         "test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads[replaced]",
     ),
     Mutant(

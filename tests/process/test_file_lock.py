@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.locks import file
 from tests.process.conftest import guard_of
 from tests.support.processes import alive, wait_gone, wait_until
 
@@ -223,60 +222,6 @@ def test_a_stopped_guard_keeps_the_lock_of_a_killed_supervisor(candidate: Start,
     end_all(witness, second)
 
 
-# --- the path
-
-
-def replaced(lock: Path) -> None:
-    """Put another file there, as an editor does."""
-    other = lock.with_suffix(".new")
-    other.write_bytes(b"")
-    other.replace(lock)
-
-
-@pytest.mark.parametrize("how", ["removed", "replaced", "directory removed"])
-def test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads(
-    candidate: Start, witness: Witness, lock: Path, trials: Trials, how: str
-) -> None:
-    place = lock.parent / "place"
-    place.mkdir()
-    option = f"--lock=file:{place / 'l'}"
-    first = candidate(witness.command("--ignore-term", "--descendant"), option, name="first")
-    witness.wait_descendant()
-    waits = candidate(witness.command(), option, name="waits")
-    waiting(waits)
-    if how == "removed":
-        (place / "l").unlink()
-    elif how == "replaced":
-        replaced(place / "l")
-    else:
-        place.rename(lock.parent / "away")
-        place.mkdir()
-    newcomer = candidate(witness.command(), option, name="newcomer")
-    first.wait_err("was removed or replaced")
-    assert first.wait() == 255
-    witness.wait_start(2)
-    end_all(witness, waits, newcomer)
-    trials.count(1, "lock files taken away")
-
-
-def test_a_file_replaced_under_waiting_candidates_is_followed(
-    candidate: Start, witness: Witness, lock: Path, trials: Trials
-) -> None:
-    """Again and again, without an overlap and without giving up."""
-    running = [candidate(witness.command("--ignore-term"), "--on-loss=wait", name=f"c{number}") for number in range(3)]
-    for turn in range(1, 8):
-        witness.wait_start(turn)
-        replaced(lock)
-    witness.wait_start(8)
-    leader = next(each for each in running if each.name == witness.terms()[-1].identity)
-    for each in running:
-        each.signal(signal.SIGTERM)
-    leader.wait_err("stopping the command")
-    leader.signal(signal.SIGTERM)
-    end_all(witness, *running)
-    trials.count(7, "lock files taken away")
-
-
 # --- the record
 
 
@@ -396,25 +341,4 @@ def test_a_lock_that_is_held_is_told_with_its_holder_at_the_end_of_wait(candidat
         second = candidate(["true"], option)
         assert second.wait() == 124
         assert "held by first since " in second.err
-    end_all(witness, first)
-
-
-def test_a_place_has_one_address_however_long_it_is(tmp_path: Path) -> None:
-    deep = tmp_path / ("d" * 200)
-    deep.mkdir()
-    (tmp_path / "link").symlink_to(deep)
-    names = {file.socket_name(str(deep / "a")), file.socket_name(str(tmp_path / "link" / "a"))}
-    assert len(names) == 1
-    assert file.socket_name(str(deep / "b")) not in names
-    assert all(name and len(name) <= 108 for name in names)
-
-
-def test_nobody_else_may_have_the_address_of_a_held_lock(candidate: Start, witness: Witness, lock: Path) -> None:
-    first = candidate(witness.command())
-    witness.wait_start()
-    name = file.socket_name(str(lock))
-    assert name
-    code = "import socket, sys; socket.socket(socket.AF_UNIX).bind(bytes.fromhex(sys.argv[1]))"
-    taken = subprocess.run([sys.executable, "-c", code, name.hex()], check=False, capture_output=True)
-    assert b"in use" in taken.stderr
     end_all(witness, first)
