@@ -111,7 +111,9 @@ def elect(plan_fd: int, link_fd: int, supervisor: tuple[int, int]) -> None:
     channel = Channel(socket.socket(fileno=link_fd))
     claim = socket.socket(fileno=_MORE) if plan.lock == plans.FOR_LIFE else None
     helper = [*interpreter(), "kubeconfig"]
+    log.write_behind()
     api.main(plan, channel, log, supervisor, lambda options: [*helper, options, *plan.path], claim)
+    log.finish()
 
 
 def report(plan_fd: int, link_fd: int) -> None:

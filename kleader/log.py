@@ -1,7 +1,7 @@
 """Logs on stderr: one line per state change, as text or JSON.
 
 A write never blocks: a reader that stopped (``kleader … 2>&1 | less``) must not delay a deadline. Lines that find no
-room are dropped and counted.
+room are dropped and counted. To a file it may, for its disk may hang: processes that can afford a thread have it write.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, INFO, DEBUG = "ERROR", "WARNING", "INFO", "DEBUG"
 _LONGEST = 1000  # characters of a message: a pipe takes a whole line or nothing (PIPE_BUF)
+_MOST = 256  # lines that wait for the thread
+_FAREWELL = 0.3  # seconds for those, at the end
 _LEVELS = {ERROR: 0, WARNING: 1, INFO: 2, DEBUG: 3}
 
 
@@ -31,7 +33,8 @@ class Log:
         self._json = form == "json"
         self._most = _LEVELS[INFO] - 1 + verbosity
         self._about = about
-        self._write, self.descriptors = _sink()
+        self._write, self.descriptors, self._may_hang = _sink()
+        self._behind: _Behind | None = None
         self._dropped = 0
         self._said: dict[str, float] = {}
         self.role = "candidate"
@@ -39,6 +42,19 @@ class Log:
     def about(self, **more: str) -> None:
         """What is known meanwhile, such as the namespace that the credentials named."""
         self._about.update(more)
+
+    def write_behind(self) -> None:
+        """Have a thread write from here on, if a write may hang. Not for a process that forks."""
+        if self._may_hang and not self._behind:
+            try:
+                self._write = self._behind = _Behind(self._write)
+            except RuntimeError:  # there is no room for a thread
+                return
+
+    def finish(self) -> None:
+        """Before the end of the process: wait a moment for what is not written yet."""
+        if self._behind:
+            self._behind.drain(_FAREWELL)
 
     def info(self, message: str, **fields: object) -> None:
         """Say what happened."""
@@ -89,24 +105,53 @@ class Log:
             self._dropped += 1
 
 
+class _Behind:
+    """Writes in order, from a thread of its own; what finds no room is refused."""
+
+    def __init__(self, write: Callable[[bytes], bool]) -> None:
+        import queue  # noqa: PLC0415 - the supervisor does without
+        import threading  # noqa: PLC0415
+
+        self._lines = queue.Queue[bytes](_MOST)
+        threading.Thread(target=self._run, args=(write,), daemon=True).start()
+
+    def __call__(self, data: bytes) -> bool:
+        """Whether there was room."""
+        if self._lines.full():  # nobody else puts anything
+            return False
+        self._lines.put_nowait(data)
+        return True
+
+    def drain(self, seconds: float) -> None:
+        """Wait until all is written, for so long at most."""
+        lines = self._lines
+        with lines.all_tasks_done:
+            lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, seconds)
+
+    def _run(self, write: Callable[[bytes], bool]) -> None:
+        while True:
+            write(self._lines.get())
+            self._lines.task_done()
+
+
 def _printable(text: str) -> str:
     """No control characters: what a server answers must not move a terminal's cursor, nor break a line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...]]:
-    """What writes to stderr without blocking and tells whether it could, and the descriptors that it needs."""
+def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...], bool]:
+    """What writes to stderr and tells whether it could, the descriptors that it needs, and whether it may block."""
     try:
         mode = os.fstat(2).st_mode
     except OSError:
-        return lambda _data: True, ()
+        return lambda _data: True, (), False
     if stat.S_ISSOCK(mode):
         import socket  # noqa: PLC0415 - only where stderr is one
 
         sock = socket.socket(fileno=os.dup(2))
-        return lambda data: _try(lambda: sock.send(data, socket.MSG_DONTWAIT)), (sock.fileno(),)
+        return lambda data: _try(lambda: sock.send(data, socket.MSG_DONTWAIT)), (sock.fileno(),), False
     if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
-        return lambda data: _try(lambda: os.write(2, data)), ()
+        return lambda data: _try(lambda: os.write(2, data)), (), True
     # O_NONBLOCK on descriptor 2 itself would be the command's too; the same pipe opened again has flags of its own.
     if sys.platform == "linux":
         try:
@@ -114,8 +159,8 @@ def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...]]:
         except OSError:  # another user's pipe or terminal
             pass
         else:
-            return lambda data: _try(lambda: os.write(fd, data)), (fd,)
-    return _when_ready, ()
+            return lambda data: _try(lambda: os.write(fd, data)), (fd,), False
+    return _when_ready, (), False
 
 
 def _when_ready(data: bytes) -> bool:

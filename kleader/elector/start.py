@@ -72,6 +72,7 @@ class Guards:
             try:
                 held = (self._fd, *(each.fileno() for each in claims))
                 platform.close_all_but({2, theirs.fileno(), *held, *self._log.descriptors})
+                self._log.write_behind()
                 from kleader.elector.guard import Guard  # noqa: PLC0415
 
                 Guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, claims).run()
@@ -79,7 +80,10 @@ class Guards:
             except BaseException as error:  # noqa: BLE001 - nobody sees a traceback; the supervisor starts another
                 self._log.error(f"the guard failed: {type(error).__name__}: {error}")
             finally:
-                os._exit(status)
+                try:
+                    self._log.finish()
+                finally:  # the alarm of --wait may ring on
+                    os._exit(status)
         theirs.close()
         return pid, Channel(ours)
 

@@ -46,4 +46,5 @@ class Tasks:
 
     def _fail(self, error: BaseException) -> NoReturn:
         self._log.error(f"the elector failed: {type(error).__name__}: {error}")
+        self._log.finish()
         os._exit(FAILED)
