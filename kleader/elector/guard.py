@@ -200,9 +200,9 @@ class Guard:
     def _deserted(self) -> None:
         """The supervisor is dead. The lock is let go last, by ending."""
         if self._orphans.any:
-            self._log.error("the supervisor is gone: killing what is left of the command")
             while not self._orphans.sweep_until_none():
                 self._log.repeated("some of the command's processes will not die: the lock is kept")
+            self._log.error("the supervisor is gone: killed what was left of the command")
 
     def _wait_for_word(self, seconds: float | None) -> None:
         poll = select.poll()

@@ -294,12 +294,15 @@ class Loop:
             self._hear(message)
         if not self._channel.open:
             self._deserted()
+        self._arm()
 
     def _hear(self, message: m.Message) -> None:
         if isinstance(message, m.Assign):
             self._assigned(message)
         elif message.term != self._term:
             return
+        elif isinstance(message, m.Alive) and self._watchdog:
+            self._watchdog.told = message.kill_at
         elif isinstance(message, m.Started):
             if self._orphans:
                 self._orphans.started(message.pid, message.start)
@@ -336,7 +339,7 @@ class Loop:
         if self._watchdog and assign.leading:
             self._log.role = "leader"
             plan = self._plan
-            self._watchdog.kill_at = assign.t0 + plan.lease_duration - plan.kill - plan.skew
+            self._watchdog.told = self._watchdog.kill_at = assign.t0 + plan.lease_duration - plan.kill - plan.skew
         self._arm()
         self._tasks.spawn(self._begin(assign))
 
@@ -346,22 +349,24 @@ class Loop:
 
     def _disarm(self) -> None:
         if self._watchdog:
-            self._watchdog.kill_at = math.inf
+            self._watchdog.disarm()
 
     def _deserted(self) -> None:
         """The supervisor is dead: what is left of its tree is killed; the lock is not released."""
         if self._orphans and self._orphans.any:
-            self._log.error("the supervisor is gone: killing what is left of the command; the lock is not released")
             while not self._orphans.sweep_until_none():
                 self._log.repeated("some of the command's processes would not die")
                 if self._plan.lock != FOR_LIFE:  # else nothing but this process keeps others away
                     break
+            self._log.error("the supervisor is gone: killed what was left of the command; the lock is not released")
+        self._log.finish()
         os._exit(FAILED)
 
     def _on_timer(self) -> None:
         self._timer.drain()
-        if self._watchdog:
-            self._watchdog.ring()
+        self._on_link()  # or who was late itself would take an answer for none
+        if self._watchdog and self._watchdog.ring() and self._state:
+            self._feed(e.Deserted("the supervisor did not act on its deadline"))
         self._feed(e.Woke())
 
     async def _ping(self) -> None:

@@ -9,7 +9,7 @@ from kleader import platform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kleader.platform import Process
 
@@ -53,23 +53,50 @@ class Orphans:
         if self.supervisor != 1 and now and now.start == self._start:
             _kill(now)
 
+    def clear(self, seconds: float) -> None:
+        """SIGKILL for all below the supervisor until nothing is left, for so many seconds at most.
+
+        That is proven where it is stopped or stuck: who is alive there has an ancestor among its children, which it
+        reaps none of. So if all are dead, and then are the same still, there is nobody else.
+        """
+        if not self.any:
+            return
+        give_up = time.monotonic() + seconds
+        dead: set[int] | None = None
+        while time.monotonic() < give_up:
+            found = list(platform.below(self.supervisor, {os.getpid()}))
+            if not self.supervisor_lives():  # its pid may be another's
+                return
+            self._known |= {each.pid: each.start for each in found}
+            pids = {each.pid for each in found}
+            if _strike(found):
+                dead = None
+                time.sleep(0.001)
+            elif pids == dead:
+                return
+            else:
+                dead = pids
+
     def sweep(self) -> int:
-        """SIGKILL once for all that can be found; how many are still there. Best effort once the supervisor is dead."""
+        """SIGKILL once for all that can be found; how many are still there. Best effort once the supervisor is dead.
+
+        Whoever is known comes first: to read an environment may take long, where its process hangs.
+        """
         table = platform.processes()
         own = {os.getpid(), self.supervisor}
-        targets = {pid: table[pid] for pid, start in self._known.items() if pid in table and table[pid].start == start}
-        for pid, each in table.items():
-            if pid not in targets and pid not in own and platform.environment_has(pid, self._marker):
-                targets[pid] = each
-        roots = [*targets, self.supervisor] if self.supervisor_lives() else [*targets]
-        targets |= {each.pid: each for each in platform.descendants(table, roots, own)}
-        self._known |= {pid: each.start for pid, each in targets.items()}
-        left = 0
-        for each in targets.values():
-            if not each.dead:
-                left += 1
-                _kill(each)
-        return left
+        known = {pid: table[pid] for pid, start in self._known.items() if pid in table and table[pid].start == start}
+        roots = [*known, self.supervisor] if self.supervisor_lives() else [*known]
+        known |= {each.pid: each for each in platform.descendants(table, roots, own)}
+        left = _strike(known.values())
+        marked = {
+            pid: each
+            for pid, each in table.items()
+            if pid not in known and pid not in own and platform.environment_has(pid, self._marker)
+        }
+        below = platform.descendants(table, [*marked], {*own, *known})
+        marked |= {each.pid: each for each in below}
+        self._known |= {pid: each.start for pid, each in (known | marked).items()}
+        return left + _strike(marked.values())
 
     def sweep_until_none(self) -> bool:
         """For a supervisor that is dead: until nothing is found twice in a row. False if something will not die."""
@@ -113,6 +140,14 @@ def left(variables: Mapping[str, str], marker: str, spared: set[str], doomed: st
 def _alive(pid: int, start: int) -> bool:
     now = platform.process(pid)
     return now is not None and now.start == start and not now.dead
+
+
+def _strike(targets: Iterable[Process]) -> int:
+    """SIGKILL for those that are not dead; how many there were."""
+    living = [each for each in targets if not each.dead]
+    for each in living:
+        _kill(each)
+    return len(living)
 
 
 def _kill(target: Process) -> None:

@@ -48,9 +48,13 @@ class Started(NamedTuple):
 
 
 class Alive(NamedTuple):
-    """The supervisor is awake, and has acted on everything that it was told before."""
+    """The supervisor is awake, and has acted on everything that it was told before.
+
+    ``kill_at``: what it keeps to by now; infinite while nothing expires.
+    """
 
     term: int
+    kill_at: float
 
 
 class Stopping(NamedTuple):

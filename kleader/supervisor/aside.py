@@ -95,8 +95,8 @@ class Aside:
     def mind(self, now: float) -> None:
         """Kill a keeper that is late."""
         if self.pid and now >= self.overdue:
-            self._log.warning(f"what keeps {self._what} does not end: killing")
             self.kill()
+            self._log.warning(f"what keeps {self._what} does not end: killing")
 
     def kill(self) -> None:
         """Kill the keeper: what it kept is the supervisor's then. It is not reaped yet, so the pid is still its own."""

@@ -162,8 +162,8 @@ class Leading:
             elif term.gives_way:
                 self._status = 128 + number
         elif self._state is not State.SWEEPING:
-            self._log.warning(f"{name(number)} again: killing")
             self._begin_sweep(now)
+            self._log.warning(f"{name(number)} again: killing")
         elif now >= self._sweep.began + _DELIBERATE:
             self._log.error(f"{name(number)} again: leaving processes that will not die; the lock is not released")
             self._status = self._status or 128 + number

@@ -103,8 +103,8 @@ class Life(Leading):
         if self._state is State.LEADING and now >= term.start_at:
             self._start(now)
         if now >= term.stop_by:
-            self._log.warning("the command did not stop in time: killing")
             self._begin_sweep(now)
+            self._log.warning("the command did not stop in time: killing")
         if self._state is State.SWEEPING and self._sweep.done(now):
             self._swept(now)
         if now >= term.way_by:
@@ -137,7 +137,7 @@ class Life(Leading):
             elif message.term == self._term.number:
                 self._on_message(message, now)
         if heard:
-            self._elector.tell(m.Alive(self._term.number))
+            self._elector.tell(m.Alive(self._term.number, self._deadline.kill_at))
 
     def _on_message(self, message: m.Message, now: float) -> None:
         if self._state not in _WHEN.get(type(message), State):

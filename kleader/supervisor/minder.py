@@ -53,8 +53,8 @@ class Minder:
             if due and state in _ENDING:
                 self.abandon()
             elif due:
+                self._elector.replace()  # before a word of it, as everywhere: the log's disk may hang
                 self._log.warning("the elector is silent: replacing it")
-                self._elector.replace()
         elif self._drowsy and state is not State.RELEASING:
             self._sleep()
         elif state in _ENDING:
@@ -66,8 +66,8 @@ class Minder:
     def ended(self, status: int, now: float) -> None:
         """Take in what waitpid said of it."""
         if os.WIFSTOPPED(status):
-            self._log.warning("the elector was stopped: replacing it")
             self._elector.replace()
+            self._log.warning("the elector was stopped: replacing it")
             return
         self._command.tree.spared.discard(self._elector.pid)
         self._elector.reaped(now, failed=status != 0 and not self._drowsy and self._end_by == math.inf)
@@ -109,9 +109,9 @@ class Minder:
     def abandon(self) -> None:
         """It takes too long over its end."""
         self._end_by, self._owed = math.inf, False
+        self._elector.kill()
         if not self._parted:
             self._log.warning("the elector did not end in time: not released")
-        self._elector.kill()
 
     @property
     def _fate(self) -> str:

@@ -63,8 +63,8 @@ class Standby:
         if now < self.due(state, term):
             return
         if now >= self._kill_at:
-            self._log.warning(f"{_WHAT} did not stop in time: killing")
             self.kill()
+            self._log.warning(f"{_WHAT} did not stop in time: killing")
         self._aside.mind(now)
         if self._wanted(state, term) and now >= self._start_at and self.gone(now):
             self._began = now

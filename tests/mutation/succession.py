@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "an elector that was stopped is killed",
         "supervisor/minder.py",
-        '            self._log.warning("the elector was stopped: replacing it")\n            self._elector.replace()\n',
+        '            self._elector.replace()\n            self._log.warning("the elector was stopped: replacing it")\n',
         '            self._log.warning("the elector was stopped: replacing it")\n',
         "unit/test_minder.py::test_one_that_was_stopped_is_killed",
     ),

@@ -136,8 +136,8 @@ MUTANTS = [
     Mutant(
         "a second TERM kills",
         "supervisor/leading.py",
-        '{name(number)} again: killing")\n            self._begin_sweep(now)\n',
-        '{name(number)} again: killing")\n',
+        '            self._begin_sweep(now)\n            self._log.warning(f"{name(number)} again: killing")\n',
+        '            self._log.warning(f"{name(number)} again: killing")\n',
         "process/test_life.py::test_many_terms_are_no_more_than_two",
     ),
     # --- the tree

@@ -128,7 +128,7 @@ def elector() -> Iterator[Loop]:
     plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     made = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
-    made._term = 3
+    made._term, made._timer = 3, platform.Timer()
     made._guard("i")
     yield made
     theirs.close()
@@ -144,6 +144,59 @@ def test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only(el
     assert dog.kill_at == now + 100
     elector._extend(e.Extend(now + 65, now + 95))
     assert dog.kill_at == now + 100
+
+
+def test_the_second_guard_knows_what_the_supervisor_keeps_to(elector: Loop) -> None:
+    """A stopped one does not hear of renewals, and is killed by the kernel when the last one that it heard of ends."""
+    dog, now = elector._watchdog, platform.clock()
+    assert dog
+    assert dog.told == math.inf, "it has not begun"
+    elector._hear(m.Alive(3, now + 80))
+    assert dog.told == now + 80
+    elector._hear(m.Alive(2, now + 5))
+    assert dog.told == now + 80, "of another term"
+    elector._hear(m.Empty(3, False, ""))  # noqa: FBT003
+    assert dog.told == dog.kill_at == math.inf
+
+
+def test_who_takes_over_knows_what_the_supervisor_keeps_to(elector: Loop) -> None:
+    """That may be stopped before it answers a word, while the new elector renews on."""
+
+    async def elect() -> None:
+        elector._assigned(m.Assign(1, "i", True, True, now, "7", 0, 0, [], ""))  # noqa: FBT003
+        dog = elector._watchdog
+        assert dog
+        elector._extend(e.Extend(now + 70, now + 100))
+        assert dog.told == pytest.approx(now + TIMES["lease_duration"] - TIMES["kill"] - TIMES["skew"])
+        assert dog.kill_at == now + 100
+
+    now = platform.clock()
+    asyncio.run(elect())
+
+
+def test_an_elector_that_has_to_kill_renews_no_longer(elector: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[e.Event] = []
+    monkeypatch.setattr(elector, "_feed", fed.append)
+    monkeypatch.setattr(elector, "_on_link", lambda: None)
+    dog = elector._watchdog
+    assert dog
+    monkeypatch.setattr(dog, "ring", lambda: True)
+    elector._on_timer()
+    assert fed == [e.Woke()], "it has not begun to"
+    elector._state = cast("State", object())
+    elector._on_timer()
+    assert isinstance(fed[1], e.Deserted)
+
+
+def test_an_answer_that_has_come_is_heard_before_it_is_missed(elector: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one that was late itself."""
+    done: list[str] = []
+    dog = elector._watchdog
+    assert dog
+    monkeypatch.setattr(elector, "_on_link", lambda: done.append("hear"))
+    monkeypatch.setattr(dog, "ring", lambda: done.append("ring"))
+    elector._on_timer()
+    assert done == ["hear", "ring"]
 
 
 @pytest.mark.parametrize(("kill_now", "hurries"), [(True, True), (False, False)])

@@ -116,7 +116,7 @@ def test_a_flood_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_last_words_are_heard_before_the_end(link: tuple[Channel, Channel]) -> None:
     """What a peer said before it died arrives; then the channel tells that it is closed."""
     ours, theirs = link
-    theirs.send(m.Alive(1))  # is never read: the kernel then tells of a reset before it hands over what came first
+    theirs.send(m.Stopping(1))  # is never read: the kernel then tells of a reset before it hands over what came first
     ours.send(m.Ping(1))
     ours.close()
     assert theirs.receive() == [m.Ping(1)]

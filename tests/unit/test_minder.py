@@ -122,7 +122,7 @@ def test_one_that_has_let_go_of_its_link_is_killed(scene: Scene) -> None:
 
 def test_one_that_takes_no_word_any_more_is_killed(scene: Scene) -> None:
     for _ in range(10_000):
-        scene.elector.tell(m.Alive(1))
+        scene.elector.tell(m.Alive(1, inf))
         if scene.did:
             break
     assert scene.did[0].startswith("kill")

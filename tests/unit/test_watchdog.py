@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from kleader import platform
 from kleader.elector.orphans import Orphans
 from kleader.elector.watchdog import Watchdog
+from kleader.supervisor.deadline import Deadline
 from tests.support.processes import alive, wait_until
 
 if TYPE_CHECKING:
@@ -19,7 +24,8 @@ if TYPE_CHECKING:
     from tests.support.checker import Witness
     from tests.support.processes import Processes
 
-KILL_AT, MARGIN = 100.0, 0.25
+KILL_AT, BUDGET = 100.0, 0.5
+SOON, LONG = BUDGET / 10, BUDGET / 2  # how long an answer is waited for: to kill the tree, and the supervisor too
 
 
 class Scene:
@@ -28,11 +34,11 @@ class Scene:
     def __init__(self) -> None:
         self.now = 0.0
         self.did: list[str] = []
-        self.dog = Watchdog(cast("Orphans", self), cast("Log", self), 2 * MARGIN, lambda: self.did.append("ask"))
+        self.dog = Watchdog(cast("Orphans", self), cast("Log", self), BUDGET, lambda: self.did.append("ask"))
         self.dog.kill_at = KILL_AT
 
-    def look(self) -> None:
-        self.did.append("look")
+    def clear(self, _seconds: float) -> None:
+        self.did.append("clear")
 
     def kill_supervisor(self) -> None:
         self.did.append("kill")
@@ -46,7 +52,8 @@ class Scene:
 
     def at(self, now: float) -> list[str]:
         self.now, self.did = now, []
-        self.dog.ring()
+        struck = self.dog.ring()
+        assert struck is ("clear" in self.did)
         return self.did
 
 
@@ -58,39 +65,78 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     return found
 
 
-def test_nobody_is_asked_before_kill_at(scene: Scene) -> None:
-    assert scene.dog.due == KILL_AT
-    assert scene.at(KILL_AT - 0.001) == []
+def test_nobody_is_asked_until_shortly_before_kill_at(scene: Scene) -> None:
+    assert scene.dog.due == KILL_AT - SOON
+    assert scene.at(KILL_AT - SOON - 0.001) == []
 
 
 def test_a_supervisor_that_answers_is_left_to_its_sweep(scene: Scene) -> None:
     """However long the tree takes to die: only the supervisor can prove it empty."""
-    for turn in range(20):
-        assert scene.at(KILL_AT + turn * MARGIN) == ["ask"]
+    for _ in range(20):
+        assert scene.at(scene.dog.due) == ["ask"]
         scene.dog.heard()
+    assert scene.now > KILL_AT
 
 
-def test_a_supervisor_that_does_not_answer_is_killed_before_it_is_written_of(scene: Scene) -> None:
-    """First the look at its tree, which it takes with it; the log last, for a disk that hangs must delay no kill."""
-    assert scene.at(KILL_AT) == ["ask"]
-    assert scene.at(KILL_AT + MARGIN / 2) == []
-    assert scene.at(KILL_AT + MARGIN) == ["look", "kill", "sweep", "log", "ask"]
-    assert scene.at(KILL_AT + 2 * MARGIN) == ["look", "kill", "sweep", "log", "ask"], "until it is gone or answers"
-
-
-def test_a_word_from_before_kill_at_is_no_answer(scene: Scene) -> None:
-    scene.now = KILL_AT - 0.001
+def test_the_tree_of_one_that_does_not_answer_is_killed_first_and_nothing_is_written_before(scene: Scene) -> None:
+    """While that is the parent of all who lose theirs. The log last, for a disk that hangs must delay no kill."""
+    assert scene.at(KILL_AT - SOON) == ["ask"]
+    assert scene.at(KILL_AT - SOON / 2) == []
+    assert scene.at(KILL_AT) == ["clear", "log"]
+    assert scene.at(KILL_AT + LONG / 2) == []
+    for turn in range(1, 5):  # until it is gone, or answers
+        assert scene.at(KILL_AT + turn * LONG) == ["clear", "kill", "sweep", "log"]
     scene.dog.heard()
-    assert scene.at(KILL_AT) == ["ask"]
-    assert "kill" in scene.at(KILL_AT + MARGIN)
+    assert scene.at(KILL_AT + 5 * LONG) == ["ask"]
+
+
+@pytest.mark.parametrize("asleep", [KILL_AT + each * SOON for each in (-9, -1.1, -0.9, -0.1, 0.1, 0.9, 1.1, 9)])
+def test_whenever_one_falls_asleep_its_tree_is_killed_before_the_kernel_kills_it(scene: Scene, asleep: float) -> None:
+    """Which is a moment after kill_at, or after it said last that it is sweeping."""
+    while "clear" not in scene.did:
+        scene.at(scene.dog.due)
+        if scene.now < asleep:
+            scene.dog.heard()
+    assert scene.now < max(KILL_AT, asleep) + Deadline(None, BUDGET).margin
+
+
+@pytest.mark.parametrize("told", [KILL_AT - 10, KILL_AT + 10])
+def test_what_the_supervisor_keeps_to_counts_where_it_is_less(scene: Scene, told: float) -> None:
+    """A stopped one has not heard of the last renewals, and the kernel kills it when that one has passed."""
+    scene.dog.told = told
+    at = min(told, KILL_AT)
+    assert scene.dog.due == at - SOON
+    assert scene.at(at - SOON) == ["ask"]
+    assert scene.at(at) == ["clear", "log"]
+
+
+def test_one_that_is_awake_knows_of_a_later_kill_at_when_it_is_asked(scene: Scene) -> None:
+    scene.dog.told = KILL_AT - 10
+    assert scene.at(KILL_AT - 10 - SOON) == ["ask"]
+    scene.dog.heard()
+    scene.dog.told = KILL_AT
+    assert scene.at(KILL_AT - 10) == []
+    assert scene.dog.due == KILL_AT - SOON
+
+
+def test_a_word_from_before_the_question_is_no_answer(scene: Scene) -> None:
+    scene.now = KILL_AT - SOON - 0.001
+    scene.dog.heard()
+    assert scene.at(KILL_AT - SOON) == ["ask"]
+    assert "clear" in scene.at(KILL_AT)
 
 
 def test_a_renewal_moves_it_all(scene: Scene) -> None:
     scene.at(KILL_AT)
     scene.dog.kill_at = KILL_AT + 10
-    assert scene.at(KILL_AT + MARGIN) == []
-    assert scene.dog.due == KILL_AT + 10
+    assert scene.at(KILL_AT + LONG) == []
+    assert scene.dog.due == KILL_AT + 10 - SOON
     assert scene.at(KILL_AT + 10) == ["ask"], "it may have slept since, and be awake now"
+
+
+def test_whose_own_watch_was_late_asks_before_it_kills(scene: Scene) -> None:
+    assert scene.at(KILL_AT + 3600) == ["ask"]
+    assert scene.at(KILL_AT + 3600 + SOON) == ["clear", "log"]
 
 
 def test_who_has_to_be_dead_now_is_asked_now(scene: Scene) -> None:
@@ -98,10 +144,21 @@ def test_who_has_to_be_dead_now_is_asked_now(scene: Scene) -> None:
     scene.now = KILL_AT - 50
     scene.dog.hurry()
     assert scene.did == ["ask"]
-    assert scene.at(KILL_AT - 50 + MARGIN) == ["look", "kill", "sweep", "log", "ask"]
+    assert scene.at(KILL_AT - 50 + SOON) == ["clear", "log"]
     scene.dog.kill_at = KILL_AT - 60
     scene.dog.hurry()
     assert scene.dog.kill_at == KILL_AT - 60
+
+
+def test_what_does_not_expire_has_no_deadline(scene: Scene) -> None:
+    """Nor what has ended."""
+    scene.dog.told = KILL_AT
+    scene.dog.disarm()
+    assert scene.dog.due == math.inf
+    assert scene.at(KILL_AT + 3600) == []
+    scene.now = KILL_AT + 4000
+    scene.dog.hurry()
+    assert scene.did == ["ask"]
 
 
 @pytest.fixture
@@ -148,6 +205,101 @@ def test_what_is_below_the_supervisor_itself_is_swept(family: tuple[int, int]) -
     wait_until(lambda: not alive(child), "the child is dead", 30)
 
 
+def test_all_that_is_below_a_stopped_supervisor_is_dead_when_it_has_been_cleared(processes: Processes) -> None:
+    """Also who is the child of nobody that lives: it has come to the supervisor by then. That itself is left alone."""
+    parent = processes.start([sys.executable, "-I", "-S", "-c", ADOPTS])
+    wait_until(lambda: parent.out.count("\n") == 2, "both pids")
+    os.kill(parent.pid, signal.SIGSTOP)
+    found = platform.process(parent.pid)
+    assert found
+    orphans = Orphans(parent.pid, found.start, "KLEADER_TERM_none")
+    orphans.clear(60)
+    child, grandchild = map(int, parent.out.split())
+    assert alive(child)
+    assert alive(grandchild), "no command was started"
+    orphans.any = True
+    orphans.clear(60)
+    assert not alive(child)
+    assert not alive(grandchild)
+    assert alive(parent.pid)
+
+
+ADOPTS = """
+import ctypes, os, signal
+ctypes.CDLL(None).prctl(36, ctypes.c_ulong(1), 0, 0, 0)
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+    print(os.getpid(), flush=True)
+    while True:
+        signal.pause()
+signal.pause()
+"""
+
+
+def family_tree(*states: tuple[int, str]) -> list[platform.Process]:
+    return [platform.Process(pid, 1000, pid, state, 1, 1) for pid, state in states]
+
+
+def test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that died between the look at the list and the look at itself has left its children to the supervisor."""
+    looks = [
+        family_tree((1, "S")),
+        family_tree((1, "Z")),
+        family_tree((1, "Z"), (2, "S")),
+        family_tree((1, "Z"), (2, "Z")),
+        family_tree((1, "Z"), (2, "Z")),
+        family_tree((3, "S")),
+    ]
+    killed: list[int] = []
+    monkeypatch.setattr(platform, "below", lambda *_: iter(looks.pop(0)))
+    monkeypatch.setattr(platform, "kill", lambda target: killed.append(target.pid))
+    orphans = Orphans(1000, 1, "KLEADER_TERM_none")
+    orphans.any = True
+    monkeypatch.setattr(orphans, "supervisor_lives", lambda: True)
+    orphans.clear(60)
+    assert killed == [1, 2]
+    assert len(looks) == 1
+
+
+def test_what_will_not_die_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def below(*_: object) -> Iterator[platform.Process]:
+        looks.append(1)
+        assert len(looks) < 1000, "between two lies a millisecond"
+        return iter(family_tree((1, "D")))
+
+    monkeypatch.setattr(platform, "below", below)
+    monkeypatch.setattr(platform, "kill", lambda _: False)
+    orphans = Orphans(1000, 1, "KLEADER_TERM_none")
+    orphans.any = True
+    monkeypatch.setattr(orphans, "supervisor_lives", lambda: True)
+    orphans.clear(0.01)
+
+
+def test_who_is_known_is_killed_before_anybodys_environment_is_read(
+    family: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That may take for ever: of a process, say, that waits for a disk that hangs."""
+    parent, child = family
+    found = platform.process(parent)
+    assert found
+
+    read: list[int] = []
+
+    def hangs(pid: int, _marker: str) -> bool:
+        read.append(pid)
+        wait_until(lambda: not alive(parent) and not alive(child), "their death")
+        return False
+
+    monkeypatch.setattr(platform, "environment_has", hangs)
+    orphans = Orphans(0, -1, "KLEADER_TERM_none")
+    orphans.started(parent, found.start)
+    assert orphans.sweep() == 2
+    assert read
+
+
 def test_a_pid_that_is_another_processs_by_now_is_not_swept(family: tuple[int, int]) -> None:
     parent, _ = family
     found = platform.process(parent)
@@ -175,6 +327,17 @@ def test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is(processes: 
     orphans.any = True
     wait_until(orphans.sweep, "it is found")
     assert running.wait() == -9
+
+
+def test_who_descends_from_one_that_carries_the_terms_marker_is_swept_with_it(processes: Processes) -> None:
+    env = {"KLEADER_TERM_of_test_watchdog_too": "1"}
+    parent = processes.start(["/bin/sh", "-c", "env -i sleep 600 & echo $!; wait"], env=env)
+    wait_until(lambda: "\n" in parent.out, "the child's pid")
+    child = int(parent.out)
+    wait_until(lambda: not platform.environment_has(child, *env), "its own environment")
+    orphans = Orphans(1, -1, *env)
+    assert orphans.sweep() == 2
+    wait_until(lambda: not alive(child), "the child is dead")
 
 
 def test_a_zombie_whose_second_thread_works_is_swept(witness: Witness, processes: Processes) -> None:

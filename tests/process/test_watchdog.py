@@ -1,0 +1,38 @@
+"""A supervisor that is stopped: its elector kills in its place, before the kernel kills the supervisor."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from tests.process.test_file_lock import stop
+from tests.support.processes import alive, descendants, wait_gone, wait_until
+
+if TYPE_CHECKING:
+    from tests.support.processes import Processes
+
+# Leaves a daemon with an environment of its own, as sudo's are.
+COMMAND = """
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        os.execve("/bin/sleep", ["sleep", "600"], {})
+    os._exit(0)
+os.wait()
+signal.pause()
+"""
+
+
+def test_what_a_stopped_supervisors_command_daemonised_last_dies_before_it(processes: Processes) -> None:
+    """Nobody can find it once its parent is init: no marker in its environment, and younger than the last look."""
+    command = [sys.executable, "-I", "-S", "-c", COMMAND]
+    kleader = processes.start([sys.executable, "-m", "tests.process.unrivalled", *command])
+    wait_until(lambda: "\n" in kleader.out, "the daemon")
+    below = descendants(kleader.pid)
+    stop(kleader.pid)
+    assert kleader.wait() == -signal.SIGKILL
+    assert not alive(int(kleader.out))
+    wait_gone(*below)

@@ -1,0 +1,132 @@
+"""A real supervisor with a real elector, on a lock in memory that nobody else wants: `unrivalled.py COMMAND …`.
+
+The elector looks at the tree when the term begins, and then only where it has a reason; and it is slow to notice that
+the supervisor is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, cast
+
+from kleader import boot, platform
+from kleader.cli.main import cli
+from kleader.election.events import Kind, Observed
+from kleader.elector import loop
+from kleader.elector import start as starters
+from kleader.elector.loop import Loop
+from kleader.link import plan as plans
+from kleader.link import start
+from kleader.link.channel import Channel
+from kleader.locks.base import LockError, Traits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from kleader.election.record import Record
+    from kleader.elector.recorder import Recorder
+    from kleader.link.messages import Assign
+    from kleader.link.plan import Plan
+    from kleader.locks.base import Lock
+
+
+class Ours:
+    """Keeps what is written."""
+
+    namespace = "default"
+    traits = Traits()
+
+    def __init__(self) -> None:
+        self._seen: Observed | None = None
+
+    async def get(self, timeout: float) -> Observed:  # noqa: ARG002
+        """What was written last."""
+        if self._seen is None:
+            raise LockError(Kind.MISSING, "not there")
+        return self._seen
+
+    async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:  # noqa: ARG002
+        """Always."""
+        self._seen = Observed(record, incarnation, str(int(base.version if base else 0) + 1))
+        return self._seen
+
+    async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:  # noqa: ARG002
+        """Nobody else changes anything."""
+        await asyncio.Event().wait()
+        yield after
+
+    def references(self, seen: Observed) -> Sequence[dict[str, str]]:  # noqa: ARG002
+        """Nothing that could be shown."""
+        return ()
+
+    def enter(self) -> None:
+        """Nothing to be told."""
+
+    async def leave(self, timeout: float) -> None:
+        """Likewise."""
+
+
+class Slow(Loop):
+    """One that hears of the supervisor's end when all of that is over, and its orphans are init's."""
+
+    def _deserted(self) -> None:
+        while self._orphans and self._orphans.supervisor_lives():
+            time.sleep(0.001)
+        super()._deserted()
+
+
+class Electors:
+    """Forks of the supervisor."""
+
+    inherited: tuple[int, ...] = ()
+    releases = True
+
+    def __init__(self, plan_fd: int, *_: object, **__: object) -> None:
+        self._plan = plans.load(plan_fd)
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
+        """One more."""
+        ours, theirs = platform.link_pair()
+        supervisor = platform.myself()
+        pid = start.fork(ours, theirs)
+        if pid == 0:
+            ours.close()
+            log = boot.log_of(self._plan)
+            made = Slow(self._plan, Channel(theirs), log, (supervisor.pid, supervisor.start), find_lock)
+            asyncio.run(made.run())
+            os._exit(0)
+        theirs.close()
+        return pid, Channel(ours)
+
+    def holder(self) -> str:
+        """Is told by the elector."""
+        return ""
+
+    def let_go(self) -> None:
+        """Holds nothing."""
+
+
+async def find_lock(_: Assign) -> tuple[Lock, Recorder]:
+    """Always the same; there is nobody to be told of it."""
+    return cast("Lock", Ours()), cast("Recorder", None)
+
+
+def main() -> None:
+    """As the head of this file says."""
+    caught: list[Plan] = []
+    boot.become_supervisor = caught.append  # type: ignore[assignment]
+    # Between the elector's turn and the kernel's lies a quarter of the kill budget: time for a busy machine.
+    times = ("--lease-duration=9s", "--renew-deadline=2500ms", "--retry-period=1s", "--kill-budget=4s")
+    words = ["run", "--name=t", "--identity=a", *times, "--", *sys.argv[1:]]
+    cli.main(words, prog_name="kleader", standalone_mode=False)
+    loop._PING = 3600.0
+    starters.Electors = Electors  # type: ignore[assignment,misc]
+    fd = platform.anonymous_file()
+    plans.save(caught[0], fd)
+    os._exit(boot.supervise(fd))
+
+
+main()
