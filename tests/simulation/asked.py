@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from kleader.election.request import Request
 from tests.simulation.schedule import Schedule
-from tests.simulation.troubles import MISFORTUNES, Trouble
+from tests.simulation.troubles import MISFORTUNES, NOBODY, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-NOBODY = "nobody"  # is a candidate
 
 
 def asked_to_resign(world: Schedule, trouble: Trouble) -> None:

@@ -16,7 +16,7 @@ from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase
 from kleader.elector.roll import Present, ping_time
 from kleader.locks.answers import Skew
-from tests.simulation.host import WALL, Road
+from tests.simulation.host import LAGS, ORDERLY, WALL, Road
 from tests.simulation.machine import Machine
 from tests.simulation.schedule import Schedule
 from tests.simulation.troubles import MISFORTUNES, Trouble, partition
@@ -128,7 +128,7 @@ class NamedMachine(Machine):
     """A machine that registers once it has read the lock, answers pings, calls the roll, and leaves before its end."""
 
     registered = False  # by its present elector
-    lapses = ("watch deaf", "watch ended", "watch throttled")  # as long as it lasts it tells all, and in order
+    lapses = ORDERLY
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
         super().__init__(world, name, me, kept)
@@ -234,7 +234,7 @@ class NamedSchedule(Schedule):
         return (*MISFORTUNES, *(whim for whim in WHIMS for _ in range(2)))
 
     def _road(self) -> Road:
-        return replace(super()._road(), watch_lag=self.rng.choice((0.0, 1.0, 20.0)))
+        return replace(super()._road(), watch_lag=self.rng.choice(LAGS))
 
     def _heal(self) -> None:
         super()._heal()
@@ -242,7 +242,8 @@ class NamedSchedule(Schedule):
         for machine in self.hosts:
             machine.skew = self.rng.uniform(-1, 1)
         stored = self.server.lease.stored
-        if stored and not stored.fault:  # it would wait for a renewTime of tomorrow until then
+        # it would wait for a renewTime of tomorrow until then; where there is none that would look like a release
+        if stored and not stored.fault and not stored.record.unwritten:
             self.server.lease.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
 
     @property

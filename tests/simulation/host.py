@@ -37,6 +37,9 @@ FATES = (
 )
 #: What may become of a watch, when it should tell something.
 LAPSES = ("watch deaf", "watch ended", "watch throttled", "event late", "event stale", "event dropped")
+#: Likewise, where the order matters: as long as such a watch lasts it tells all, and in order, as real ones do.
+ORDERLY = ("watch deaf", "watch ended", "watch throttled")
+LAGS = (0.0, 1.0, 20.0)  # seconds that such a one may be behind
 #: What may come right after a start.
 FALLS = ("partition after start",)
 #: What may happen between two steps of a process.
@@ -61,7 +64,7 @@ class Road:
     latency: float = 0.01  # seconds, the most in one direction
     cut: bool = False
     watch_denied: bool = False
-    watch_lag: float = 0.0  # seconds that now and then a watch is behind at most, in order
+    watch_lag: float = 0.0  # seconds that now and then a watch is behind at most, in order; some begin behind
 
 
 NOTHING = Ahead("", 0, once=False, luck=0)
@@ -278,7 +281,8 @@ class Host:
             self.world.after(self.rng.uniform(0, 0.1), partial(watch.tell, e.WatchEnded("denied", denied=True)))
             return watch
         kept.listeners.append(hear)
-        for seen in kept.since(version):
+        behind = 0 if version or not self.road.watch_lag else self.rng.choice((0, 0, 1, 2, 8))
+        for seen in kept.since(version, behind):
             hear(seen)
         return watch
 

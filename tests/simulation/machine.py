@@ -56,7 +56,7 @@ class Machine(Host):
         """A fresh process: a new identity in all but name."""
         if self.up:
             return
-        if self.world.just_deleted(self.kept):
+        if self.world.just_robbed(self):
             self.hinder(1)
             self.world.after(1, self.start)  # who never saw it held would create it at once: not promised
             return

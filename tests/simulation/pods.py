@@ -144,7 +144,7 @@ class _Kept:
 
     name = "x"
     stored = None
-    deleted_at = -inf
+    robbed_at = -inf
 
     @property
     def traits(self) -> Traits:
@@ -155,6 +155,7 @@ class Pods(Schedule):
     """Kleaders in Pods, sometimes two in one."""
 
     machine = InPod
+    gappy = False
     spare = 4  # twice: a takeover that comes late takes seven
     patience = 60.0  # until what was evicted, or disowned by hand, has been cleared away
 

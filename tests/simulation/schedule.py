@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from kleader.election.state import Candidate
 from kleader.election.timing import Timing, choose
-from tests.simulation.host import FALLS, Road
+from tests.simulation.hands import GAPS
+from tests.simulation.host import FALLS, LAGS, ORDERLY, Road
 from tests.simulation.machine import Machine
 from tests.simulation.rival import Rival
 from tests.simulation.troubles import MISFORTUNES, Trouble, at_once, await_next, start
@@ -50,6 +52,7 @@ class Schedule(World):
     """A few hosts, sometimes two kleaders of one identity. ``fleet``: one of FLEETS; else any."""
 
     machine: type[Machine] = Machine
+    gappy = True  # hands and gaps befall half of its schedules, unless client-go takes part
     patience = 0.0  # seconds more for somebody to lead, where that is not only the candidates' doing
     spare = 1  # requests that anybody may make in the calm beyond what is due
 
@@ -58,13 +61,16 @@ class Schedule(World):
         self.fleet = fleet or self.rng.choice(list(FLEETS))
         timings: Sequence[Timing] = RIVALS_TIMINGS if "client-go" in self.fleet else TIMINGS
         self.timings = timings if "any length" in self.fleet else [self.rng.choice(timings)]
+        self.gap_rng = Random(f"gaps of {seed}")  # noqa: S311 - replayed; what else a seed draws stays what it was
+        self.gaps = self.gappy and "client-go" not in self.fleet and self.gap_rng.random() < 1 / 2
+        self.orderly = self.gaps or len(self.timings) > 1
         twins = self.chance(0.2)
         for name in "abcd"[: self.rng.choice((2, 3, 3, 4))]:
             kind = self.rng.choice(FLEETS[self.fleet])
             identity = "twin" if twins and name in "ab" and not kind.startswith("v") else name
             self.join(kind, name, identity)
         self.troubled = 30.0 + 4 * self.lease  # seconds
-        self.plan = sorted(self._plan(), key=lambda trouble: trouble.when)
+        self.plan = sorted((*self._thinned(self._plan()), *self._gaps()), key=lambda trouble: trouble.when)
 
     def join(self, kind: str, name: str, identity: str) -> Host:
         """One more candidate."""
@@ -76,6 +82,9 @@ class Schedule(World):
         if version:
             host = Rival(self, name, me, kept, modern=version == "v0.36")
         host.road = self._road()
+        if self.orderly:
+            host.lapses = [each for each in host.lapses if each in ORDERLY]
+            host.road.watch_lag = host.road.watch_lag or self.gap_rng.choice(LAGS)
         if isinstance(host, Machine):
             host.coarse = self.chance(0.5)
         self.hosts.append(host)
@@ -126,16 +135,30 @@ class Schedule(World):
                     for when in self._instants(apart):
                         yield Trouble(when, host, self.rng.choice(some), what, chance=random(), luck=random())
 
+    def _thinned(self, plan: Iterator[Trouble]) -> Iterator[Trouble]:
+        """Beside hands, often little else: what takes some time to come about seldom does among all."""
+        few = self.gaps and self.gap_rng.random() < 2 / 3
+        return (each for each in plan if not few or each.name == "start" or self.gap_rng.random() < 1 / 8)
+
+    def _gaps(self) -> Iterator[Trouble]:
+        """Hands on the lock, and who does not hear of it."""
+        random, names = self.gap_rng.random, list(GAPS)
+        names = names if random() < 1 / 2 else self.gap_rng.sample(names, 3)
+        for when in self._instants(1 + self.lease / 2, self.gap_rng) if self.gaps else ():
+            name = self.gap_rng.choice(names)
+            yield Trouble(when, self.gap_rng.choice(self.hosts), name, GAPS[name], random() < 1 / 2, random(), random())
+
     def _some(self, whole: Sequence[T]) -> Sequence[T]:
         """All, or a few of them only: what needs several of a kind to happen is seldom seen among all."""
         return whole if self.chance(0.5) else [self.rng.choice(whole) for _ in range(self.rng.randint(1, 5))]
 
-    def _instants(self, apart: float) -> Iterator[float]:
+    def _instants(self, apart: float, rng: Random | None = None) -> Iterator[float]:
         """So many seconds apart in the mean."""
-        when = self.rng.expovariate(1 / apart)
+        rng = rng or self.rng
+        when = rng.expovariate(1 / apart)
         while when < self.troubled:
             yield when
-            when += self.rng.expovariate(1 / apart)
+            when += rng.expovariate(1 / apart)
 
     # --- the play
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
-from itertools import count
+from itertools import count, dropwhile
 from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,7 +58,7 @@ class Kept:
         self.name, self.traits = name, traits
         self._revisions = revisions
         self.stored: Stored | None = None
-        self.deleted_at = -inf
+        self.robbed_at = -inf  # by hands that left too little to tell for how long its holder may run
         self.history: list[tuple[int, Observed | None]] = []
         self.listeners: list[Callable[[Observed | None], None]] = []
 
@@ -87,20 +87,23 @@ class Kept:
         if self.stored:
             self._commit(self.stored._replace(**fields))  # type: ignore[arg-type]
 
-    def create(self, record: Record, *, untouched: bool) -> None:
+    def create(self, record: Record, *, incarnation: str = "", untouched: bool = False) -> None:
         """Somebody else's creation."""
         if self.stored is None:
-            self._commit(Stored(next(self._revisions), 0, record, untouched=untouched))
+            self._commit(Stored(next(self._revisions), 0, record, incarnation, untouched=untouched))
 
     def delete(self, now: float) -> None:
         """Somebody's hand again."""
-        self.stored, self.deleted_at = None, now
+        self.stored, self.robbed_at = None, now
         self._tell(next(self._revisions), None)
 
-    def since(self, version: str) -> list[Observed | None]:
-        """What a watch from this version begins with; without one: the object as it is."""
+    def since(self, version: str, behind: int = 0) -> list[Observed | None]:
+        """What a watch from this version begins with.
+
+        Without one: the object as it is; or as it was that many changes ago, and then these.
+        """
         if not version:
-            return [self.stored.observed()] if self.stored else []
+            return list(dropwhile(lambda seen: seen is None, (seen for _, seen in self.history[-1 - behind :])))
         return [seen for _, seen in self.history[bisect_right(self.history, int(version), key=itemgetter(0)) :]]
 
     def _as_kept(self, record: Record) -> Record:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.simulation import supervisor
+from tests.simulation.hands import GAPS
 from tests.simulation.host import FALLS, FATES, LAPSES, TRIPS
 from tests.simulation.runs import KINDS, fewest, play, schedule
 from tests.simulation.troubles import MISFORTUNES
@@ -46,7 +47,7 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
 
 def test_whatever_the_model_knows_of_befalls_somebody() -> None:
     """A trouble that nobody meets any more would prove nothing, and not be missed."""
-    known = {*FATES, *LAPSES, *FALLS, *TRIPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
+    known = {*FATES, *LAPSES, *FALLS, *TRIPS, *GAPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
     times = play(range(1, 601)).times
     assert known | {"elector dies in a claim"} <= times.keys()
 
@@ -100,6 +101,15 @@ def test_half_a_lock_that_was_held_and_deleted_between_the_two_writes_is_waited_
     ids=["twice, and taken in between", "named over what is malformed", "half of a multilock"],
 )
 def test_what_hands_create_anew_without_a_record_is_not_free(seed: int, kind: str) -> None:
+    assert schedule(seed, kind).play_or_fail() is None
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    [(216, "lease"), (43, "lease, any length"), (480, "to lease, any length"), (564, "coordinated")],
+    ids=["restored and stolen", "a shorter record", "the same record again", "named over no record"],
+)
+def test_who_renewed_unseen_before_hands_hid_it_is_waited_for(seed: int, kind: str) -> None:
     assert schedule(seed, kind).play_or_fail() is None
 
 

@@ -152,7 +152,10 @@ def outage(world: Schedule, trouble: Trouble) -> None:
 # --- hands on an object
 
 
-def _now(world: Schedule) -> int:
+NOBODY = "nobody"  # is a candidate
+
+
+def now(world: Schedule) -> int:
     """So that no record by hand is the very one that somebody saw long ago."""
     return WALL + round(world.now * SECOND)
 
@@ -163,17 +166,23 @@ def label(_: Schedule, trouble: Trouble) -> None:
         kept.edit(label=kept.stored.label + 1)
 
 
-def delete(world: Schedule, trouble: Trouble) -> None:
-    """Promised among kleaders that have seen the lock, held for as long: one that has not would create it at once."""
-    kept = trouble.kept
-    sharing = [each for each in world.hosts if kept in each.kept]
+def seen_by_all(world: Schedule, kept: Kept) -> bool:
+    """Whether whoever is up is a kleader that has seen it held, for as long as it is: hands may take it away."""
     least = max(
         kept.stored.record.duration if kept.stored else 0,
         world.running.me.timing.lease_duration if world.running else 0,  # hands may have hidden it
     )
-    if kept.stored and all(
-        isinstance(each, Machine) and (not each.up or each.saw.get(kept.name, -1) >= least) for each in sharing
-    ):
+    return all(
+        isinstance(each, Machine) and (not each.up or each.saw.get(kept.name, -1) >= least)
+        for each in world.hosts
+        if kept in each.kept
+    )
+
+
+def delete(world: Schedule, trouble: Trouble) -> None:
+    """Promised among kleaders that have seen the lock, held for as long: one that has not would create it at once."""
+    kept = trouble.kept
+    if kept.stored and seen_by_all(world, kept):
         world.log("deleted:", kept.name)
         kept.delete(world.now)
 
@@ -182,9 +191,8 @@ def recreate(world: Schedule, trouble: Trouble) -> None:
     """Deleted, and created by hand with a holder that does not exist, or without a record."""
     delete(world, trouble)
     kept = trouble.kept
-    if kept.stored is None and kept.deleted_at == world.now:
-        record = Record("nobody", world.lease, renewed=_now(world)) if trouble.luck < 0.5 else Record()
-        kept.create(record, untouched=False)
+    if kept.stored is None and kept.robbed_at == world.now:
+        kept.create(Record(NOBODY, world.lease, renewed=now(world)) if trouble.luck < 0.5 else Record())
 
 
 def steal(world: Schedule, trouble: Trouble) -> None:
@@ -192,9 +200,7 @@ def steal(world: Schedule, trouble: Trouble) -> None:
     kept = trouble.kept
     if kept.stored:
         was = kept.stored.record
-        kept.edit(
-            record=replace(was, holder="nobody", duration=world.lease, renewed=was.renewed or _now(world)), fault=""
-        )
+        kept.edit(record=replace(was, holder=NOBODY, duration=world.lease, renewed=was.renewed or now(world)), fault="")
 
 
 def garble(world: Schedule, trouble: Trouble) -> None:

@@ -12,10 +12,10 @@ from kleader.election import events as e
 from tests.simulation.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from tests.simulation.host import Host
-    from tests.simulation.server import Kept
+    from tests.simulation.server import Stored
 
 REMEMBERED = 400  # lines of the story
 
@@ -106,12 +106,19 @@ class World:
         """The last of what happened."""
         return "\n".join(f"{when:9.3f} {' '.join(_short(each) for each in what)}" for when, what in self._log)
 
-    def just_deleted(self, kept: Iterable[Kept]) -> bool:
-        """Whether one of these is gone, or without a record, by somebody's hand, while its holder may still run."""
+    def just_robbed(self, newcomer: Host) -> bool:
+        """Whether hands have left one of its objects of late in a state that does not tell it to wait long enough."""
         return any(
-            (each.stored is None or each.stored.record.unwritten) and self.now < each.deleted_at + 1.1 * self.lease
-            for each in kept
+            self.now < each.robbed_at + 1.1 * self.lease and self._hides(each.stored, newcomer.me.timing.lease_duration)
+            for each in newcomer.kept
         )
+
+    def _hides(self, stored: Stored | None, own: int) -> bool:
+        if stored is None or stored.record.unwritten:
+            return True
+        told = stored.record.duration if stored.record.acquired else max(own, stored.record.duration)
+        least = self.running.me.timing.lease_duration if self.running else self.lease
+        return bool(stored.record.holder) and told < least
 
     # --- the promise
 
