@@ -112,12 +112,12 @@ class State:
     @property
     def give_up_at(self) -> float:
         """When patience ends. A first try, a read and a write, is made in any case, and has a second."""
-        mute = self.mute_since + self.me.timing.lease_duration if self.me.live else inf
-        free = not self.known or self.turn_at <= self.sent_at + FIRST_TRY
         if self.serial == 0:
             return inf
-        untried = self.serial == 1 and free and not self.trouble
-        return max(self.me.wait_until, self.sent_at + FIRST_TRY) if untried else min(self.me.wait_until, mute)
+        if self.serial == 1 and not self.trouble and (not self.known or self.turn_at <= self.sent_at + FIRST_TRY):
+            return max(self.me.wait_until, self.sent_at + FIRST_TRY)
+        mute = self.mute_since + self.me.timing.lease_duration if self.me.live else inf
+        return min(self.me.wait_until, mute)
 
     @property
     def wake_at(self) -> float:

@@ -21,7 +21,7 @@ from tests.simulation.runs import KINDS, Tally, play, schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PART = 50  # schedules that are played in one go
+PART = 10  # schedules that are played in one go, and collected while the cache still has what they leave
 
 
 def main() -> int:

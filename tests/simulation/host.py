@@ -52,6 +52,7 @@ class Ahead(NamedTuple):
     """What awaits the next of something, unless that comes too late; or all of them until then."""
 
     what: str
+    since: float
     until: float
     once: bool
     luck: float  # in [0, 1)
@@ -67,7 +68,8 @@ class Road:
     watch_lag: float = 0.0  # seconds that now and then a watch is behind at most, in order; some begin behind
 
 
-NOTHING = Ahead("", 0, once=False, luck=0)
+NOTHING = Ahead("", 0, 0, once=False, luck=0)
+TIMEOUT = Failure(Kind.UNREACHABLE, "timeout")
 
 
 class Watch:
@@ -126,7 +128,7 @@ class Host:
 
     def after(self, seconds: float, what: Callable[[], None]) -> None:
         """Seconds of its own clock from now."""
-        self.world.after(seconds / self.rate, what)
+        self.world.at(self.world.now + seconds / self.rate, what)
 
     # --- what befalls it
 
@@ -166,7 +168,7 @@ class Host:
         ahead = self.ahead[kind]
         while ahead and ahead[0].until < self.world.now:
             ahead.popleft()
-        if not ahead:
+        if not ahead or ahead[0].since > self.world.now:
             return None
         met = ahead.popleft() if ahead[0].once else ahead[0]
         self.world.befalls(self, met.what)
@@ -221,8 +223,7 @@ class Host:
             self.hinder(request.timeout)
         if not self.road.cut:
             self.world.after(up, partial(self._serve, self.road, kept, request, met, down, answer))
-        timeout = e.Failed(request, Failure(Kind.UNREACHABLE, "timeout"))
-        self.after(request.timeout, partial(answer, timeout))
+        self.after(request.timeout, partial(answer, e.Failed(request, TIMEOUT)))
 
     def _serve(  # noqa: PLR0917 - by partial
         self,
@@ -255,8 +256,8 @@ class Host:
         """The answer to a request that is not acted on."""
         if met.what in REFUSALS:
             return e.Failed(request, Failure(REFUSALS[met.what], met.what, self._stay_away(met)))
-        if met.what == "answer lies" and isinstance(request, e.Write) and kept.stored:
-            return e.Wrote(request, kept.stored.observed())
+        if met.what == "answer lies" and isinstance(request, e.Write) and kept.seen:
+            return e.Wrote(request, kept.seen)
         return None
 
     def watch(self, kept: Kept, version: str, told: Callable[[e.Event], None]) -> Watch:
@@ -297,8 +298,8 @@ class Host:
                 event = e.WatchEnded("busy", begun=False, retry_after=self._stay_away(met))
             case "event dropped":  # the watch ends some time later
                 after = 60 * met.luck
-            case "event late" if kept.stored:
-                after, event = 20 * met.luck, e.Saw(kept.stored.observed())
+            case "event late" if kept.seen:
+                after, event = 20 * met.luck, e.Saw(kept.seen)
             case "event stale":
                 event = e.Saw(kept.history[-1 - int(met.luck * min(8, len(kept.history)))][1])
         self.world.after(after, partial(watch.tell, event))

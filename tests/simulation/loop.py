@@ -38,9 +38,9 @@ class Loop:
         """Seconds on the host's clock."""
         return self._host.boot
 
-    def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> None:
-        """After what happens now."""
-        self._soon(partial(self._run, context.run, callback, *args) if context else partial(self._run, callback, *args))
+    def call_soon(self, callback: Callable[..., object], *args: object, context: Context | None = None) -> None:  # noqa: ARG002
+        """After what happens now; nothing here has variables in a context."""
+        self._soon(partial(self._run, callback, *args))
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> Handle:
         """In so many seconds of the host's clock."""

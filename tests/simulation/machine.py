@@ -89,22 +89,23 @@ class Machine(Host):
 
     def tell(self, event: e.Event) -> None:
         """One step of the election."""
+        before, life = self.state, self.life
         if self.paused:
             self.missed.append(partial(self.tell, event))
-        if self.state is None or self.paused:
             return
-        if asked := _asked_to_stay_away(event):
-            self.hinder(1.1 * asked)  # from now on: it may have been told late
-        if isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
+        if before is None:
+            return
+        if isinstance(event, (e.Failed, e.WatchEnded)):
+            self._mind_request_to_stay_away(event)
+        elif self.coarse and isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
-        before, (self.state, actions) = self.state, election.step(self.state, event, now)
-        if memory := successor.told(self.life, before, self.state):
+        self.state, actions = election.step(before, event, now)
+        if memory := successor.told(life, before, self.state):
             self.memory = memory.what
-        self._remember(self.state.seen)
+        self._remember(before.seen, self.state.seen)
         self.due = self.state.wake_at
         assert self.due > now.boot, "spins"
-        life = self.life
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
             if isinstance(action, e.Report) and action.message.startswith("the lock is ours"):
@@ -114,20 +115,26 @@ class Machine(Host):
                 return
             self.deliver(partial(self._perform, action))
         if life == self.life and self.due < inf:
-            self.after(max(1e-6, self.due - self.boot), partial(self._wake, life, self.due))
+            self.after(max(1e-6, self.due - now.boot), partial(self._wake, life, self.due))
 
-    def _remember(self, seen: Observed | None) -> None:
+    def _remember(self, before: Observed | None, seen: Observed | None) -> None:
         """What the election has taken in: an answer that came too late was none."""
         own = self.me.timing.lease_duration
         if self.pair and self.me.twofold:
-            known = zip(self.kept, self.pair.known, strict=True)
-            self.saw |= {kept.name: max(own, duration) for kept, duration in known if duration}
-        elif seen:
-            self.saw |= {kept.name: max(own, seen.record.duration) for kept in self.kept}  # in Pods: none
+            for kept, duration in zip(self.kept, self.pair.known, strict=True):
+                if duration:
+                    self.saw[kept.name] = max(own, duration)
+        elif seen and seen is not before:
+            self.saw[self.kept[0].name] = max(own, seen.record.duration)
+
+    def _mind_request_to_stay_away(self, event: e.Failed | e.WatchEnded) -> None:
+        seconds = event.failure.retry_after if isinstance(event, e.Failed) else event.retry_after
+        if seconds:
+            self.hinder(1.1 * seconds)  # from now on: it may have been told late
 
     def _at_whole_seconds(self, seen: Observed) -> Observed:
         renewed = seen.record.renewed
-        if not self.coarse or not renewed or not renewed % SECOND or seen.record.holder == self.me.identity:
+        if not renewed or not renewed % SECOND or seen.record.holder == self.me.identity:
             return seen
         return replace(seen, record=replace(seen.record, renewed=renewed // SECOND * SECOND))
 
@@ -289,10 +296,3 @@ class Machine(Host):
     def _resume(self, command: Command) -> None:
         lead, t0 = command.lead, command.stop_at - self.me.timing.renew_deadline
         self._elect(resume(self.me, self._term, t0, acquired=lead.acquired, transitions=lead.transitions))
-
-
-def _asked_to_stay_away(event: e.Event) -> float:
-    """For how many seconds."""
-    if isinstance(event, e.Failed):
-        return event.failure.retry_after
-    return event.retry_after if isinstance(event, e.WatchEnded) else 0.0

@@ -74,8 +74,8 @@ def play(seeds: Iterable[int], kind: str = "") -> Tally:
         tally.schedules += 1
         tally.starts += len(world.starts)
         tally.kinds[kind or KINDS[seed % len(KINDS)]] += 1
-        tally.times += world.befell
-        tally.within += Counter(dict.fromkeys(world.befell, 1))
+        tally.times.update(world.befell)
+        tally.within.update(world.befell.keys())
     return tally
 
 

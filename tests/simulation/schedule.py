@@ -133,7 +133,8 @@ class Schedule(World):
                 if apart and names:
                     some, what = self._some(names), await_next(kind)
                     for when in self._instants(apart):
-                        yield Trouble(when, host, self.rng.choice(some), what, chance=random(), luck=random())
+                        name, chance, luck = self.rng.choice(some), random(), random()
+                        yield Trouble(when, host, name, what, chance=chance, luck=luck, awaits=True)
 
     def _thinned(self, plan: Iterator[Trouble]) -> Iterator[Trouble]:
         """Beside hands, often little else: what takes some time to come about seldom does among all."""
@@ -166,7 +167,11 @@ class Schedule(World):
         """Trouble, then none; AssertionError if anything comes of it that may not. ``without`` some of the plan."""
         try:
             for number, trouble in enumerate(self.plan):
-                if number not in without:
+                if number in without:
+                    continue
+                if trouble.awaits:
+                    trouble.befall(self)
+                else:
                     self.at(trouble.when, partial(trouble.befall, self))
             self.run(self.troubled)
             self._heal()

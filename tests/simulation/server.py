@@ -62,11 +62,16 @@ class Kept:
         self.history: list[tuple[int, Observed | None]] = []
         self.listeners: list[Callable[[Observed | None], None]] = []
 
+    @property
+    def seen(self) -> Observed | None:
+        """The object as a client reads it now."""
+        return self.history[-1][1] if self.history else None
+
     def answer(self, request: e.Get | e.Write) -> e.Got | e.Wrote | e.Failed:
         """What a request comes to."""
         old = self.stored
         if isinstance(request, e.Get):
-            return e.Got(request, old.observed() if old else None)
+            return e.Got(request, self.seen)
         base: Stored | None = request.base.base if request.base else None
         record = self._as_kept(request.record)
         if base is None and old is None:
@@ -80,7 +85,7 @@ class Kept:
         # Who names the next leader takes its own incarnation away; client-go's candidates keep whatever is there.
         given = bool(record.holder and old.incarnation) and not request.incarnation
         new = Stored(old.uid, old.version, record, request.incarnation, "", old.label, preferred, given=given)
-        return e.Wrote(request, old.observed() if new == old else self._commit(new))
+        return e.Wrote(request, self.seen if self.seen and new == old else self._commit(new))
 
     def edit(self, **fields: object) -> None:
         """Somebody's hand on the object."""

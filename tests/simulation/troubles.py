@@ -27,6 +27,7 @@ class Trouble(NamedTuple):
     aimed: bool = False
     chance: float = 0.0  # in [0, 1), for what has to be drawn: of which kind
     luck: float = 0.0  # and how much
+    awaits: bool = False  # something of its host from then on: it is laid ready before
 
     def befall(self, world: Schedule) -> None:
         """Now."""
@@ -68,8 +69,8 @@ def await_next(kind: str) -> Callable[[Schedule, Trouble], None]:
     def prepare(world: Schedule, trouble: Trouble) -> None:
         once = kind not in {"request", "event"} or trouble.chance < 0.7
         long = kind in {"take", "start"} or not once
-        until = world.now + (2 * world.lease * trouble.luck if long else 1)
-        trouble.host.ahead[kind].append(Ahead(trouble.name, until, once, trouble.luck))
+        until = trouble.when + (2 * world.lease * trouble.luck if long else 1)
+        trouble.host.ahead[kind].append(Ahead(trouble.name, trouble.when, until, once, trouble.luck))
 
     return prepare
 
@@ -82,8 +83,9 @@ def kill_elector(world: Schedule, trouble: Trouble) -> None:
     if trouble.luck < 0.7:
         trouble.host.crash_elector()
     else:
-        until, luck = world.now + 4 * world.lease, (trouble.luck - 0.7) / 0.3
-        trouble.host.ahead["claim"].append(Ahead("elector dies in a claim", until, once=True, luck=luck))
+        now, luck = world.now, (trouble.luck - 0.7) / 0.3
+        ahead = Ahead("elector dies in a claim", now, now + 4 * world.lease, once=True, luck=luck)
+        trouble.host.ahead["claim"].append(ahead)
 
 
 def stop_elector(_: Schedule, trouble: Trouble) -> None:

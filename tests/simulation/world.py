@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections import Counter, deque
+from functools import cached_property
+from heapq import heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -53,17 +54,18 @@ class World:
         """A source of its own, so that what one draws does not change what another does."""
         return Random(self.rng.getrandbits(64))  # noqa: S311 - replayed from its seed
 
-    @property
+    @cached_property
     def lease(self) -> int:
-        """The longest lease duration of all, in seconds."""
+        """The longest lease duration of all, in seconds; not asked for before all have joined."""
         return max(host.me.timing.lease_duration for host in self.hosts)
 
     # --- the clock
 
     def at(self, when: float, what: Callable[[], None]) -> None:
-        """Do something then."""
+        """Do something then, which is not past."""
+        assert when >= self.now
         self._count += 1
-        heapq.heappush(self._agenda, (max(when, self.now), self._count, what))
+        heappush(self._agenda, (when, self._count, what))
 
     def after(self, seconds: float, what: Callable[[], None]) -> None:
         """Do something in so many seconds."""
@@ -77,7 +79,7 @@ class World:
                 soon.popleft()()
             if not agenda or agenda[0][0] > until:
                 break
-            self.now, _, what = heapq.heappop(agenda)
+            self.now, _, what = heappop(agenda)
             what()
         self.now = until
         asyncio._set_running_loop(None)
