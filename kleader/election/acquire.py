@@ -55,7 +55,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     if s.doubt and (seen is None or seen.record.unwritten):  # another may have had what was created without an answer
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
     s.behind = s.behind and told
-    unseen = s.behind if told else seen is None or s.seen is None or not s.seen.same_version(seen)
+    unseen = s.behind and s.seen is None if told else not (seen and s.seen and s.seen.same_version(seen))
     if unseen:
         named.mind_gap(turn, seen)
     if seen is None:
@@ -75,6 +75,7 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
     s.held_until = 0.0 if seen.given and not s.behind else s.held_until  # as when it is given up: all before are dead
     s.turn_at = _turn_at(turn, seen, claimed=s.wholly_mine(before))
     if s.mine(seen):
+        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # somebody may take it from us, and be deleted
         return
     s.doubt = False
     named.mind_holder(turn, before, seen, told=told)
@@ -235,13 +236,14 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
 def got(turn: Turn, seen: Observed | None) -> None:
     """What was read; unless the watch has told something since, which is then followed further."""
     s = turn.s
+    named.mind_claim(turn, seen, told=False)
     if not s.news:
         _observe(turn, seen)
         if s.phase is Phase.FOLLOWING:
             _look_on(turn)
     elif seen and seen.record.holder and not s.mine(seen):
         named.mind_holder(turn, None, seen)  # the watch may be behind, and end before it tells of this one
-        s.behind = True
+        s.behind = s.seen is None or not s.seen.same_version(seen)
 
 
 def _look_on(turn: Turn) -> None:
@@ -256,6 +258,7 @@ def _look_on(turn: Turn) -> None:
 def saw(turn: Turn, seen: Observed | None) -> None:
     """A watch event. It only wakes: the conflict check of a write decides."""
     if look.told(turn):
+        named.mind_claim(turn, seen, told=True)
         _observe(turn, seen, told=True)
 
 

@@ -18,7 +18,8 @@ def on(turn: Turn) -> None:
         s.read_at = now + turn.poll_period()
     else:
         s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
-        s.behind = s.seen is None  # without a version it begins with what the API server's cache has
+        # without a version it begins with what the API server's cache has; who never saw the lock has nobody to forget
+        s.behind = s.gone_wait > 0 and (s.seen is None or (s.me.twofold and None in (s.seen.beside or ())))
         turn.do(e.Watch(s.seen))
 
 

@@ -63,12 +63,25 @@ def mind_gap(turn: Turn, seen: Observed | None) -> None:
     to it that all before are dead.
     """
     s, before = turn.s, turn.s.seen
-    if seen and (given_up(seen) or seen.given or s.mine(seen)):
+    if seen and (given_up(seen) or seen.given or s.wholly_mine(seen)):
         return
     unseen = s.gone_wait
-    if before and before.record.holder:
+    if before and before.record.holder and not (s.mine(before) or named(turn, before)):
         unseen = max(longest(turn, before), s.me.timing.lease_duration)
-    s.held_until = max(s.held_until, turn.now.boot + unseen)
+    s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(s.held_until, turn.now.boot + unseen)
+
+
+def mind_claim(turn: Turn, seen: Observed | None, *, told: bool) -> None:
+    """One's own record where one has not just written it is a claim of long ago that hands have put over a leader."""
+    s, now, before = turn.s, turn.now.boot, turn.s.seen
+    if seen is None or not s.mine(seen):
+        return
+    if before and s.mine(before):
+        restored = not told and before.same_record(seen) and not before.same_version(seen)
+    else:
+        restored = not (s.doubt or isinstance(s.pending, e.Write))
+    if restored:
+        s.ready_at = max(s.ready_at, s.held_until if told else now + s.gone_wait)
 
 
 def mind_half(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:

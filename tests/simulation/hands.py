@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kleader.election.record import Record
-from tests.simulation.machine import Machine
 from tests.simulation.troubles import NOBODY, Trouble, now, seen_by_all
 
 if TYPE_CHECKING:
@@ -58,16 +57,9 @@ def stolen(world: Schedule, kept: Kept, was: Stored, luck: float) -> None:
 def restored(world: Schedule, kept: Kept, was: Stored, luck: float) -> None:
     """From a backup, in place or as another object, to exactly what was there before.
 
-    Not to a lock that was given up, or to the next: that is what the end of a command looks like. Nor to the claim of
-    one that still contends for it: that is what the answer to its own write looks like.
+    Not to a lock that was given up, or to the next: that is what the end of a command looks like.
     """
-    others = [each for each in world.hosts if isinstance(each, Machine) and each is not world.running]
-    contend = {each.state.incarnation for each in others if each.state}
-    states = [
-        seen
-        for _, seen in kept.history[-BACKUPS:]
-        if seen and seen.record.holder and not seen.given and seen.incarnation not in contend
-    ]
+    states = [seen for _, seen in kept.history[-BACKUPS:] if seen and seen.record.holder and not seen.given]
     if states:
         number, rest = divmod(luck * len(states), 1)
         then = states[int(number)]

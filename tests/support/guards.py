@@ -127,10 +127,40 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a lock created anew without a record was not given up": lambda: rewritten(named, "seen.record.unwritten or ", ""),
     "a release told late is of before": lambda: rewritten(named, "s.held_until if s.behind else 0.0", "0.0"),
     "one named, told late, is of before": lambda: rewritten(acquire, "seen.given and not s.behind", "seen.given"),
-    "a watch is behind what was read beside it": lambda: rewritten(acquire, "        s.behind = True\n", ""),
-    "a watch may begin behind": lambda: rewritten(look, "s.behind = s.seen is None", "s.behind = False"),
+    "a watch is behind what was read beside it": lambda: rewritten(
+        acquire, "s.behind = s.seen is None or not s.seen.same_version(seen)", "pass"
+    ),
+    "a watch may begin behind": lambda: rewritten(
+        look, "s.behind = s.gone_wait > 0 and (s.seen is None or", "s.behind = bool(s.seen) and ("
+    ),
+    "half of a watch may begin behind": lambda: rewritten(
+        look, " or (s.me.twofold and None in (s.seen.beside or ()))", ""
+    ),
+    "one's own record was there too": lambda: rewritten(
+        acquire,
+        "        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # somebody may take it",
+        "        # it",
+    ),
+    "half a claim hides who has the other": lambda: rewritten(
+        named, "seen.given or s.wholly_mine(seen)", "seen.given or s.mine(seen)"
+    ),
+    "a claim or a naming of one's own shows nobody's duration": lambda: rewritten(
+        named, " and not (s.mine(before) or named(turn, before))", ""
+    ),
+    "who renewed unseen is waited for though the lock is gone then": lambda: rewritten(
+        named, "s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(", "s.held_until = max("
+    ),
+    "a claim that is restored over itself is no right to lead": lambda: rewritten(
+        named, "not told and before.same_record(seen)", "False and before.same_record(seen)"
+    ),
     "a leader that reads half a lock knows it then": lambda: rewritten(
         renew, "    named.mind_half(turn, request, failure)  # for a new candidacy\n", ""
+    ),
+    "a claim that is restored is no right to lead": lambda: rewritten(
+        named, "restored = not (s.doubt or isinstance(s.pending, e.Write))", "restored = False"
+    ),
+    "who renewed unseen is waited for by who reads its claim again": lambda: rewritten(
+        named, "s.held_until if told else now + s.gone_wait", "s.held_until"
     ),
     "renewals of half a lock move the end": lambda: rewritten(
         named, "(before.record, before.beside) == (record, seen.beside)", "before.record == record"

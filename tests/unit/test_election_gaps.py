@@ -10,7 +10,7 @@ from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase, resume_waiting
-from tests.support.election import START, TERM, Story, candidate
+from tests.support.election import ME, START, TERM, Story, candidate
 from tests.unit.test_election_coordinated import Coordinated
 
 BARE = Observed(Record(), version="900")
@@ -35,7 +35,7 @@ def leads_at(story: Story) -> float:
             story.reads(story.state.seen)
         else:
             story.waits(0.1)
-        assert story.now < START + 300
+        assert story.now < START + 400
     return story.now - START
 
 
@@ -176,6 +176,18 @@ def test_a_release_that_the_watch_tells_late_is_tried_at_once() -> None:
     assert (story.state.gone_wait, story.state.held_until) == (15, 0)
 
 
+def test_half_of_a_watch_that_begins_behind_forgets_nobody() -> None:
+    """Of the half that is gone it has no version; what it tells was there before one who has that half alone."""
+    story = Story(twofold=True)
+    free = story.lock("")
+    one, other = (free.record, ""), (story.lock("long", duration=60).record, "")
+    story.follows(replace(story.lock("UNKNOWN", duration=60), beside=(one, other))).waits(3).tell(e.WatchEnded())
+    looked = story.now - START
+    story.reads(replace(story.lock(""), torn=True, gone=True, beside=(one, None)))
+    story.sees(replace(free, beside=(one, one))).fails(Kind.MISSING).reads(None)
+    assert leads_at(story) >= looked + 60
+
+
 # --- the same record again
 
 
@@ -230,3 +242,130 @@ def test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same() -
         story.waits(10).sees(both(201 + number))
     story.waits(1).sees(both(300, story.lock("short", duration=5).record))
     assert leads_at(story) >= 100 + 60
+
+
+# --- what a candidate has of its own
+
+
+def test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none() -> None:
+    """Hands have put it there; the leader may not know, and renew nothing more."""
+    story = Story()
+    claim = story.wakes().reads(None).landed()
+    story.fails(Kind.CONFLICT).reads(story.lock("other")).waits(3).sees(story.lock("other"))
+    told = story.now - START
+    story.waits(1).sees(replace(claim, record=replace(claim.record, transitions=3), version="900"))
+    assert leads_at(story) >= told + 15
+
+
+def test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none() -> None:
+    """Likewise; and the leader has renewed unseen."""
+    story = Story()
+    claim = story.wakes().reads(None).landed()
+    story.fails(Kind.CONFLICT).reads(story.lock("other")).waits(3)
+    looked = cut_off(story, 12)
+    story.reads(replace(claim, record=replace(claim.record, transitions=3), version="900"))
+    assert leads_at(story) >= looked + 15
+
+
+def test_ones_own_write_that_is_found_to_have_been_done_makes_a_leader_with_the_next() -> None:
+    """Its answer was lost; it was done over a lock that had run out."""
+    story = Story().follows().waits(15)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).reads(landed).writes().asked(e.Lead)
+
+
+def test_ones_own_write_of_which_the_watch_tells_before_its_answer_makes_a_leader_at_once() -> None:
+    story = Story()
+    story.follows(story.lock("other", duration=60)).waits(3).sees(story.lock("short", duration=5)).waits(57)
+    landed = story.landed()
+    story.sees(landed).tell(e.Wrote(story.pending(e.Write), landed)).asked(e.Lead)
+
+
+def test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader() -> None:
+    """Its answer was lost; then another has taken it over, unseen, and hands have restored it."""
+    story = Story().follows().waits(15)
+    landed = story.landed()
+    story.fails(Kind.UNREACHABLE).reads(landed).fails(Kind.UNREACHABLE)
+    looked = cut_off(story, 50)
+    story.reads(story.relabelled(landed))
+    assert leads_at(story) >= looked + 15
+
+
+def test_a_late_creation_of_ones_own_that_is_gone_then_is_not_free() -> None:
+    """It was stopped while that was under way; another has taken the lock over meanwhile, and it was deleted."""
+    story = Story().wakes().reads(None).writes(after=31)
+    assert story.state.phase is Phase.FOLLOWING
+    story.fails(Kind.MISSING).reads(None)
+    assert leads_at(story) >= 31 + 15
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_naming_that_is_read_over_an_earlier_one_hides_nobody_who_renewed_unseen(*, claimed: bool) -> None:
+    story = Coordinated()
+    story.follows(story.lock("long", duration=60)).waits(5).sees(story.naming())
+    if claimed:
+        story.writes()
+    while story.now < START + 50 or not isinstance(story.state.pending, e.Get):
+        story.tell(e.WatchEnded("reset"))
+        if story.state.pending:
+            story.fails(Kind.UNREACHABLE)
+        story.waits(0.1)
+    looked = story.now - START
+    story.reads(story.naming())
+    assert leads_at(story) >= looked + 54
+
+
+@pytest.mark.parametrize("held", [15, 60])
+def test_half_a_claim_of_the_elector_before_hides_nobody(held: int) -> None:
+    """Hands write both halves then, for a shorter time."""
+    story = Story(resume_waiting(candidate(twofold=True), TERM, held=held)).wakes()
+    story.reads(replace(story.lock(ME, TERM), torn=True, gone=True)).waits(1)
+    story.sees(story.lock("short", duration=5))
+    assert leads_at(story) >= held
+
+
+# --- what a wait must not be for
+
+
+def test_who_begins_before_there_is_a_lock_waits_for_a_crashed_leader_as_everybody_does() -> None:
+    """Its watch began without a version, and has told all since."""
+    story = Coordinated().wakes().reads(None)
+    story.waits(1).sees(story.naming("other", untouched=True))
+    for _ in range(10):
+        story.waits(2).sees(story.lock("other", "term-9"))
+    renewed = story.now - START
+    story.waits(16).sees(story.naming())
+    assert leads_at(story) < renewed + 17
+
+
+def test_a_read_beside_the_watch_that_shows_the_same_changes_nothing() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other", "term-9")).waits(300)
+    last = story.lock("other", "term-9")
+    story.sees(last).reads(last)
+    story.waits(16).sees(story.naming())
+    assert leads_at(story) < 300 + 17
+
+
+def test_labels_do_not_start_the_wait_anew_though_the_watch_began_without_a_version() -> None:
+    story = Story()
+    story.follows(story.lock("other")).waits(3).tell(e.WatchEnded()).reads(None).waits(1)
+    seen = story.lock("other")
+    story.sees(seen)
+    for _ in range(4):
+        story.waits(3).sees(story.relabelled(seen))
+    assert story.waits(3).all(e.Write)
+
+
+def test_who_was_told_to_have_renewed_is_waited_for_though_a_shorter_record_was_read_meanwhile() -> None:
+    """A label is told while a read is under way that shows the shorter one; then the lock is gone, which is read."""
+    story = Story()
+    story.follows(story.lock("long", duration=60)).waits(60).fails(Kind.CONFLICT).waits(2)
+    assert story.state.seen
+    story.sees(story.relabelled(story.state.seen)).reads(story.lock("short", duration=5))
+    story.fails(Kind.CONFLICT).waits(2).tell(e.WatchEnded())
+    while not isinstance(story.state.pending, e.Get):
+        story.waits(0.1)
+    looked = story.now - START
+    story.reads(None)
+    assert leads_at(story) >= looked + 60

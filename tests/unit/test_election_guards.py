@@ -165,6 +165,24 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a leader that reads half a lock knows it then": (
         gaps.test_half_a_lock_that_a_leader_has_read_is_waited_for_by_its_next_candidacy
     ),
+    "half of a watch may begin behind": gaps.test_half_of_a_watch_that_begins_behind_forgets_nobody,
+    "one's own record was there too": gaps.test_a_late_creation_of_ones_own_that_is_gone_then_is_not_free,
+    "half a claim hides who has the other": lambda: gaps.test_half_a_claim_of_the_elector_before_hides_nobody(60),
+    "a claim or a naming of one's own shows nobody's duration": lambda: (
+        gaps.test_a_naming_that_is_read_over_an_earlier_one_hides_nobody_who_renewed_unseen(claimed=True)
+    ),
+    "who renewed unseen is waited for though the lock is gone then": (
+        gaps.test_who_was_told_to_have_renewed_is_waited_for_though_a_shorter_record_was_read_meanwhile
+    ),
+    "a claim that is restored over itself is no right to lead": (
+        gaps.test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader
+    ),
+    "a claim that is restored is no right to lead": (
+        gaps.test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none
+    ),
+    "who renewed unseen is waited for by who reads its claim again": (
+        gaps.test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none
+    ),
     "renewals of half a lock move the end": (
         gaps.test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same
     ),
