@@ -36,12 +36,12 @@ class LoopThread:
 
     def stop(self) -> None:
         """End every task, then the loop; raise the first of `failures`."""
-        self.run(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-        with warnings.catch_warnings():  # a TLS transport whose handshake was cancelled takes itself for open
+        with warnings.catch_warnings():  # of what was cancelled before its first step, or in its handshake
             warnings.simplefilter("ignore", ResourceWarning)
+            self.run(self._end())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
+            self._loop.close()
             gc.collect()
         if self.failures:
             raise self.failures[0]
