@@ -129,8 +129,8 @@ MUTANTS = [
         "elector/guard.py",
         "        platform.die_with_parent(0)\n",
         "",
-        "process/test_file_lock.py::"
-        "test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_up_first",
+        "process/test_file_lock.py"
+        "::test_a_guard_that_could_not_run_when_its_supervisor_was_killed_cleans_up_when_it_can",
     ),
     Mutant(
         "a guard that waits does",

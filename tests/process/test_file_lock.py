@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -119,6 +120,27 @@ def test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_u
         assert not alive(descendant.pid)
         end_all(witness, second)
     trials.count(3, HANDOVERS)
+
+
+def test_a_guard_that_could_not_run_when_its_supervisor_was_killed_cleans_up_when_it_can(
+    candidate: Start, witness: Witness, trials: Trials
+) -> None:
+    """It has the lock until then: it does not die with the supervisor."""
+    first = candidate(witness.command("--descendant", "--ignore-term"), name="first")
+    witness.wait_start()
+    descendant = witness.wait_descendant()
+    second = candidate(witness.command(), name="second")
+    waiting(second)
+    guard = guard_of(first)
+    stop(first.pid)  # it would replace a guard that is stopped
+    stop(guard)
+    first.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(guard, signal.SIGCONT)
+    witness.wait_start(2)
+    assert not alive(descendant.pid)
+    end_all(witness, second)
+    trials.count(1, HANDOVERS)
 
 
 def test_a_daemon_that_outlived_its_main_process_is_known_to_a_replaced_guard(
