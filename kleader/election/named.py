@@ -77,7 +77,7 @@ def mind_claim(turn: Turn, seen: Observed | None, *, told: bool) -> None:
     if seen is None or not s.mine(seen):
         return
     if before and s.mine(before):
-        restored = not told and before.same_record(seen) and not before.same_version(seen)
+        restored = not told and not before.same_version(seen)  # or one's own whose answer was lost: nothing tells
     else:
         restored = not (s.doubt or isinstance(s.pending, e.Write))
     if restored:

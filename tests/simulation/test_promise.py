@@ -113,6 +113,16 @@ def test_who_renewed_unseen_before_hands_hid_it_is_waited_for(seed: int, kind: s
     assert schedule(seed, kind).play_or_fail() is None
 
 
+def test_a_claim_of_ones_own_that_hands_restore_is_no_right_to_lead() -> None:
+    """To an earlier state, over one who has taken it unseen, while an answer is owed."""
+    assert schedule(965951680, "annotation").play_or_fail() is None
+
+
+def test_a_leader_past_its_deadline_asks_for_nothing() -> None:
+    """Its elector was stopped while its lock was created anew for it."""
+    assert schedule(965844014, "coordinated").play_or_fail() is None
+
+
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
     stories = [_told_with(hash_seed) for hash_seed in ("1", "2")]
     assert stories[0] == stories[1]

@@ -151,7 +151,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         named, "s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(", "s.held_until = max("
     ),
     "a claim that is restored over itself is no right to lead": lambda: rewritten(
-        named, "not told and before.same_record(seen)", "False and before.same_record(seen)"
+        named, "not told and not before.same_version(seen)", "False"
     ),
     "a leader that reads half a lock knows it then": lambda: rewritten(
         renew, "    named.mind_half(turn, request, failure)  # for a new candidacy\n", ""

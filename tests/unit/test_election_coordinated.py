@@ -338,6 +338,15 @@ def test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on() -
     assert story.writes().asked(e.Extend).stop_at == story.now + 10
 
 
+def test_a_leader_whose_lock_was_created_anew_for_itself_writes_nothing_past_its_deadline() -> None:
+    """Its elector was stopped meanwhile."""
+    story = Coordinated().leads()
+    story.waits(2).fails(Kind.MISSING)
+    story.now += 20
+    story.reads(story.naming(untouched=True)).asked(e.Lost)
+    assert not story.requests
+
+
 def test_a_leader_whose_lock_was_deleted_and_created_anew_for_another_has_lost_at_once() -> None:
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING).reads(story.naming("other", untouched=True))
