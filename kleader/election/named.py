@@ -71,6 +71,14 @@ def mind_gap(turn: Turn, seen: Observed | None) -> None:
     s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(s.held_until, turn.now.boot + unseen)
 
 
+def mind_half(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+    """Likewise of the half of a multilock that was read, or written by oneself, when the other was not."""
+    s = turn.s
+    if failure.held:
+        s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
+        s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))
+
+
 def mind_claim(turn: Turn, seen: Observed | None, *, told: bool) -> None:
     """One's own record where one has not just written it is a claim of long ago that hands have put over a leader."""
     s, now, before = turn.s, turn.now.boot, turn.s.seen
@@ -82,14 +90,6 @@ def mind_claim(turn: Turn, seen: Observed | None, *, told: bool) -> None:
         restored = not (s.doubt or isinstance(s.pending, e.Write))
     if restored:
         s.ready_at = max(s.ready_at, s.held_until if told else now + s.gone_wait)
-
-
-def mind_half(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
-    """Likewise of the half of a multilock that was read, or written by oneself, when the other was not."""
-    s = turn.s
-    if failure.held:
-        s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
-        s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))
 
 
 def given_up(seen: Observed) -> bool:

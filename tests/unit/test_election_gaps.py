@@ -26,6 +26,15 @@ def cut_off(story: Story, until: float) -> float:
     return story.now - START
 
 
+def overtaken() -> tuple[Story, float]:
+    """One API server has shown a holder that the watch, of another that is behind, has not told of; and when."""
+    story = Story()
+    story.follows(story.lock("short", duration=5)).waits(5)
+    story.fails(Kind.CONFLICT).waits(2)
+    story.sees(story.lock("short", duration=5)).reads(story.lock("long", duration=60))
+    return story, story.now - START
+
+
 def leads_at(story: Story) -> float:
     """When it begins to lead, in seconds after START, where the API server does all that it is asked from now on."""
     while story.state.phase is not Phase.LEADING:
@@ -139,22 +148,14 @@ def test_a_release_that_is_read_ends_every_wait() -> None:
 
 
 def test_a_release_that_the_watch_tells_late_does_not_forget_who_was_read_after_it() -> None:
-    """One API server has shown a later holder; the watch, of another that is behind, tells the release before it."""
-    story = Story()
-    story.follows(story.lock("short", duration=5)).waits(5)
-    story.fails(Kind.CONFLICT).waits(2)
-    story.sees(story.lock("short", duration=5)).reads(story.lock("long", duration=60))
-    looked = story.now - START
+    """That came before who was read."""
+    story, looked = overtaken()
     story.sees(story.lock("")).fails(Kind.MISSING).tell(e.WatchEnded()).reads(None)
     assert leads_at(story) >= looked + 60
 
 
 def test_one_who_was_named_that_the_watch_tells_late_does_not_forget_who_was_read_after_it() -> None:
-    story = Story()
-    story.follows(story.lock("short", duration=5)).waits(5)
-    story.fails(Kind.CONFLICT).waits(2)
-    story.sees(story.lock("short", duration=5)).reads(story.lock("long", duration=60))
-    looked = story.now - START
+    story, looked = overtaken()
     story.sees(replace(story.lock("next"), given=True)).tell(e.WatchEnded()).reads(None)
     assert leads_at(story) >= looked + 60
 
