@@ -24,14 +24,14 @@ MODULES: dict[Program, GoModule] = {
 
 _COMPLAINT = re.compile(r"^[WEF]\d{4} .*$", re.MULTILINE)  # klog's head of a warning, an error, a fatal error
 _LOST_RACE = ("the object has been modified", "already exists", "cannot be fulfilled")
-# TERM came in mid-request; v0.23 has then forgotten the object that it wants to release.
-_OWN_END = ("context canceled", "Failed to release lock: resource name may not be empty")
+# TERM came in mid-request; v0.23 has then forgotten the object that it wants to renew (multilocks) or to release.
+_OWN_END = ("context canceled", "resource name may not be empty")
+_HARMLESS = _LOST_RACE + _OWN_END
 
 
 def complaints(log: str) -> list[str]:
     """What a client-go complains of, but races that it lost and requests that it has broken off itself."""
-    harmless = _LOST_RACE + (_OWN_END if _OWN_END[0] in log else ())
-    return [line for line in _COMPLAINT.findall(log) if not any(word in line for word in harmless)]
+    return [line for line in _COMPLAINT.findall(log) if not any(word in line for word in _HARMLESS)]
 
 
 def build(program: Program = "current") -> Path:
