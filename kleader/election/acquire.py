@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from kleader.election import earlier, look, named, release, renew
 from kleader.election import events as e
-from kleader.election import look, named, release, renew
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN, Record, called
@@ -57,7 +57,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     s.behind = s.behind and told
     unseen = s.behind and s.seen is None if told else not (seen and s.seen and s.seen.same_version(seen))
     if unseen:
-        named.mind_gap(turn, seen)
+        earlier.mind_gap(turn, seen)
     if seen is None:
         _vanished(turn)
     elif s.seen is None or unseen or not s.seen.same_record(seen):
@@ -72,16 +72,17 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
-    s.held_until = 0.0 if seen.given and not s.behind else s.held_until  # as when it is given up: all before are dead
+    if seen.given:
+        earlier.all_dead(turn)
     s.turn_at = _turn_at(turn, seen, claimed=s.wholly_mine(before))
     if s.mine(seen):
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # somebody may take it from us, and be deleted
         return
     s.doubt = False
-    named.mind_holder(turn, before, seen, told=told)
+    earlier.mind_holder(turn, before, seen, told=told)
     s.stumbles = 0 if holder else s.stumbles
     given = s.given(seen)
-    if holder and not given and not named.named(turn, seen):
+    if holder and not given and not s.named(seen):
         s.losses += s.known and holder not in {s.leader, UNKNOWN}
         turn.observe_leader(holder)
         _mind_duration(turn, seen)
@@ -145,11 +146,11 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
         return max(s.ready_at, now.boot)
     if mine:
         return min(max(s.ready_at, now.boot), now.boot + s.me.timing.retry_period)
-    if named.named(turn, seen) or s.given(seen):
+    if s.named(seen) or s.given(seen):
         return now.boot
     if s.me.coordinated and record.holder != s.me.identity:
         return inf  # the control plane names the next
-    held = named.longest(turn, seen) if record.holder or seen.torn else 0
+    held = earlier.longest(turn, seen) if record.holder or seen.torn else 0
     if record.unwritten and s.gone_wait and not seen.torn:
         held = s.gone_wait  # deleted, and created anew by who is no candidate: gone is not free then either
         turn.do(e.Report(f"the lock was created anew; its holder may still run: waiting {text(round(held, 1))}"))
@@ -215,7 +216,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
         s.news, s.read_at = False, now  # and there will be no more
     if failure.kind is Kind.CONFLICT:
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
-    named.mind_half(turn, request, failure)
+    earlier.mind_half(turn, request, failure)
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)
@@ -236,13 +237,13 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
 def got(turn: Turn, seen: Observed | None) -> None:
     """What was read; unless the watch has told something since, which is then followed further."""
     s = turn.s
-    named.mind_claim(turn, seen, told=False)
+    earlier.mind_claim(turn, seen, told=False)
     if not s.news:
         _observe(turn, seen)
         if s.phase is Phase.FOLLOWING:
             _look_on(turn)
     elif seen and seen.record.holder and not s.mine(seen):
-        named.mind_holder(turn, None, seen)  # the watch may be behind, and end before it tells of this one
+        earlier.mind_holder(turn, None, seen)  # the watch may be behind, and end before it tells of this one
         s.behind = s.seen is None or not s.seen.same_version(seen)
 
 
@@ -258,7 +259,7 @@ def _look_on(turn: Turn) -> None:
 def saw(turn: Turn, seen: Observed | None) -> None:
     """A watch event. It only wakes: the conflict check of a write decides."""
     if look.told(turn):
-        named.mind_claim(turn, seen, told=True)
+        earlier.mind_claim(turn, seen, told=True)
         _observe(turn, seen, told=True)
 
 
@@ -280,7 +281,7 @@ def _why_not(turn: Turn) -> str:
         return f"the lock counts as held: {seen.fault}"
     if s.me.coordinated and (seen is None or not seen.record.holder):
         return "the control plane has not named this candidate in time"
-    if seen is None or not seen.record.holder or s.mine(seen) or s.given(seen) or named.named(turn, seen):
+    if seen is None or not seen.record.holder or s.mine(seen) or s.given(seen) or s.named(seen):
         return "the lock could not be taken in time"
     age = ""
     if seen.record.renewed is not None:

@@ -48,6 +48,11 @@ class Observed:
         return (self.version, self.second) == (other.version, other.second)
 
     @property
+    def given_up(self) -> bool:
+        """Whether a holder has emptied it; a lock without a record was not given up by anybody."""
+        return not (self.record.holder or self.record.unwritten or self.fault or self.gone)
+
+    @property
     def _told(self) -> tuple[Any, ...]:
         record = self.record, self.incarnation, self.fault, self.given
         return *record, self.torn, self.gone, self.beside, self.preferred, self.ours, self.dead

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+from kleader.election import earlier, renew
 from kleader.election import events as e
-from kleader.election import named, renew
 from kleader.election.events import Observed  # noqa: TC001 - likewise
 from kleader.election.record import Record
 from kleader.election.state import Phase
@@ -92,7 +92,7 @@ def got(turn: Turn, seen: Observed | None) -> None:
     elif s.mine(seen):
         _found(turn, seen)
     else:
-        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
+        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
         if (s.parted or s.to) and seen.record.holder == s.to and not seen.fault:
             turn.over(released=True, why=_whose(turn))  # by a write whose answer was lost, or a predecessor's
         else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kleader.election import earlier
 from kleader.election import events as e
-from kleader.election import named
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
@@ -52,7 +52,7 @@ def count(turn: Turn, seen: Observed) -> None:
 def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     """It counts as not renewed, though it may have happened: read before writing again."""
     turn.pause(failure)
-    named.mind_half(turn, request, failure)  # for a new candidacy
+    earlier.mind_half(turn, request, failure)  # for a new candidacy
     if failure.kind is not Kind.THROTTLED:
         turn.s.seen = None
 
@@ -67,10 +67,10 @@ def got(turn: Turn, seen: Observed | None) -> None:
         if turn.now.boot < s.stop_at:
             _write(turn, seen)  # deleted, and created anew by the control plane, for us
     elif seen.fault:
-        named.mind_holder(turn, None, seen)
+        earlier.mind_holder(turn, None, seen)
         lose(turn, f"the lock was overwritten: {seen.fault}", kill_now=True)
     elif not s.mine(seen):
-        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
+        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
         lose(turn, f"the lock is held by {_whom(seen, s.me.identity)}", kill_now=True)
     elif s.sent is not None and seen.record.renewed not in s.sent:
         lose(turn, "somebody else writes under this very identity and incarnation", kill_now=True)

@@ -154,6 +154,11 @@ class State:
         """Likewise, of a multilock in both of its objects."""
         return seen is not None and self.mine(seen) and not seen.torn
 
+    def named(self, seen: Observed) -> bool:
+        """Whether the control plane has named this candidate: it does so without an acquireTime."""
+        me, record = self.me, seen.record
+        return me.coordinated and record.holder == me.identity and record.acquired is None and not seen.fault
+
     def given(self, seen: Observed) -> bool:
         """Whether the last leader has named this candidate as the next: the right to write, like an empty holder."""
         named = seen.given and seen.record.holder == self.me.identity and not seen.incarnation

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, elector, for_life, look, named, release, renew, turn
+from kleader.election import acquire, earlier, elector, for_life, look, named, release, renew, turn
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
 from kleader.election.turn import Turn
@@ -48,8 +48,9 @@ def replaced(targets: tuple[Any, ...], name: str, value: object) -> Iterator[Non
 
 
 def rewritten_method(owner: type, name: str, old: str, new: str) -> AbstractContextManager[None]:
-    """A class as if the source of one method had said ``new`` where it says ``old``."""
-    method = getattr(owner, name)
+    """A class as if the source of one method or property had said ``new`` where it says ``old``."""
+    method: Any = getattr(owner, name)
+    method = method.fget if isinstance(method, property) else method
     source, made = textwrap.dedent(inspect.getsource(method)), {**method.__globals__}
     assert source.count(old) == 1, f"{owner.__name__}.{name} does not say {old!r} just once: keep this list up to date"
     exec("from __future__ import annotations\n" + source.replace(old, new), made)  # noqa: S102 - a mutant
@@ -83,17 +84,17 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "return now.boot + held", "return turn.s.sent_at + held"
     ),
     "a holder's own duration is waited out": lambda: rewritten(
-        acquire, "held = named.longest(turn, seen)", "held = min(5, named.longest(turn, seen))"
+        acquire, "held = earlier.longest(turn, seen)", "held = min(5, earlier.longest(turn, seen))"
     ),
     "who was named over a holder does not shorten its time": lambda: rewritten(
         acquire, "s.held_until - now.boot, ", ""
     ),
-    "nor, when the lock is gone, the wait for it": lambda: rewritten(named, ", s.held_until - turn.now.boot)", ")"),
+    "nor, when the lock is gone, the wait for it": lambda: rewritten(earlier, ", s.held_until - turn.now.boot)", ")"),
     "who took a lock is known to a new candidacy": lambda: rewritten(
-        renew, "        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
+        renew, "        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
     ),
     "who has the lock after a release is known to a new candidacy": lambda: rewritten(
-        release, "        named.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
+        release, "        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
     ),
     "what was created without an answer may have been taken": lambda: rewritten(
         acquire, "if s.doubt and (seen is None or ", "if s.doubt and (False and "
@@ -102,20 +103,20 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "if s.doubt and (seen is None or seen.record.unwritten):", "if s.doubt and seen is None:"
     ),
     "half a lock that was read is held, whatever another reading shows": lambda: rewritten(
-        named, "s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))", "pass"
+        earlier, "s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))", "pass"
     ),
     "a lock created anew without a record is not free": lambda: rewritten(
         acquire, "if record.unwritten and s.gone_wait and not seen.torn:", "if False:"
     ),
-    "who renewed unseen is waited for": lambda: replaced((named,), "mind_gap", lambda _turn, _seen: None),
+    "who renewed unseen is waited for": lambda: replaced((earlier,), "mind_gap", lambda _turn, _seen: None),
     "a wait for who renewed unseen comes to an end": lambda: rewritten(
-        named, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "pass"
+        earlier, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "pass"
     ),
     "who had a lock without a record unseen is waited for": lambda: rewritten(
-        named, "    unseen = s.gone_wait\n", "    unseen = 0.0\n"
+        earlier, "    unseen = s.gone_wait\n", "    unseen = 0.0\n"
     ),
     "one like this candidate that was never seen is waited for": lambda: rewritten(
-        named, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "unseen = longest(turn, before)"
+        earlier, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "unseen = longest(turn, before)"
     ),
     "the same record in another version was written anew": lambda: replaced(
         (Observed,), "same_version", Observed.same_record
@@ -124,9 +125,11 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         Observed, "same_version", "(other.version, other.second)", "(other.version, self.second)"
     ),
     "a label is no sign of life": lambda: rewritten(acquire, " or before.same_record(seen)", ""),
-    "a lock created anew without a record was not given up": lambda: rewritten(named, "seen.record.unwritten or ", ""),
-    "a release told late is of before": lambda: rewritten(named, "s.held_until if s.behind else 0.0", "0.0"),
-    "one named, told late, is of before": lambda: rewritten(acquire, "seen.given and not s.behind", "seen.given"),
+    "a lock created anew without a record was not given up": lambda: rewritten_method(
+        Observed, "given_up", "self.record.unwritten or ", ""
+    ),
+    "a release told late is of before": lambda: rewritten(earlier, "if not turn.s.behind:", "if True:"),
+    "one named, told late, is of before": lambda: rewritten(acquire, "earlier.all_dead(turn)", "s.held_until = 0.0"),
     "a watch is behind what was read beside it": lambda: rewritten(
         acquire, "s.behind = s.seen is None or not s.seen.same_version(seen)", "pass"
     ),
@@ -142,28 +145,28 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         "        # it",
     ),
     "half a claim hides who has the other": lambda: rewritten(
-        named, "seen.given or s.wholly_mine(seen)", "seen.given or s.mine(seen)"
+        earlier, "seen.given or s.wholly_mine(seen)", "seen.given or s.mine(seen)"
     ),
     "a claim or a naming of one's own shows nobody's duration": lambda: rewritten(
-        named, " and not (s.mine(before) or named(turn, before))", ""
+        earlier, " and not (s.mine(before) or s.named(before))", ""
     ),
     "who renewed unseen is waited for though the lock is gone then": lambda: rewritten(
-        named, "s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(", "s.held_until = max("
+        earlier, "s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(", "s.held_until = max("
     ),
     "a claim that is restored over itself is no right to lead": lambda: rewritten(
-        named, "not told and not before.same_version(seen)", "False"
+        earlier, "not told and not before.same_version(seen)", "False"
     ),
     "a leader that reads half a lock knows it then": lambda: rewritten(
-        renew, "    named.mind_half(turn, request, failure)  # for a new candidacy\n", ""
+        renew, "    earlier.mind_half(turn, request, failure)  # for a new candidacy\n", ""
     ),
     "a claim that is restored is no right to lead": lambda: rewritten(
-        named, "restored = not (s.doubt or isinstance(s.pending, e.Write))", "restored = False"
+        earlier, "restored = not (s.doubt or isinstance(s.pending, e.Write))", "restored = False"
     ),
     "who renewed unseen is waited for by who reads its claim again": lambda: rewritten(
-        named, "s.held_until if told else now + s.gone_wait", "s.held_until"
+        earlier, "s.held_until if told else now + s.gone_wait", "s.held_until"
     ),
     "renewals of half a lock move the end": lambda: rewritten(
-        named, "(before.record, before.beside) == (record, seen.beside)", "before.record == record"
+        earlier, "(before.record, before.beside) == (record, seen.beside)", "before.record == record"
     ),
     "who was read behind the watch's back is known": lambda: rewritten(
         acquire, "elif seen and seen.record.holder and not s.mine(seen):", "elif False:"
@@ -171,7 +174,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "half a lock is held for as long as any was": lambda: rewritten(
         acquire, ", s.gone_wait if seen.torn else 0.0)", ")"
     ),
-    "half a lock that is gone was not given up": lambda: rewritten(named, " or seen.gone)", ")"),
+    "half a lock that is gone was not given up": lambda: rewritten_method(Observed, "given_up", " or self.gone)", ")"),
     "a write counts only with a new version": lambda: rewritten(
         elector, "moved = write.base is None or seen.version != write.base.version", "moved = True"
     ),
@@ -216,8 +219,8 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "gone is not free to who lost a race": lambda: rewritten(
         acquire,
-        "        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)\n    named",
-        "        pass\n    named",
+        "        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)\n    earlier",
+        "        pass\n    earlier",
     ),
     "the leader recreates what was deleted": lambda: rewritten(renew, "_write(turn, None)", "pass"),
     "a label does not start the wait anew": lambda: replaced((Observed,), "same_record", lambda one, two: one == two),
@@ -266,18 +269,16 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a few do not wait for each other": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 0"),
     "who is named waits for who led before": lambda: rewritten(named, "max(s.ready_at, ready)", "0.0"),
     "who is named waits for all who led before": lambda: rewritten(
-        named, "max(s.held_until, turn.now.boot + longest(turn, seen))", "turn.now.boot + longest(turn, seen)"
+        earlier, "max(s.held_until, turn.now.boot + longest(turn, seen))", "turn.now.boot + longest(turn, seen)"
     ),
     "who is named waits for who led before one that was named": lambda: rewritten(
-        named, "return duration if", "return duration if True or"
+        earlier, "return duration if", "return duration if True or"
     ),
-    "what was not told leaves something out": lambda: rewritten(named, "told and given_up", "given_up"),
+    "what was not told leaves something out": lambda: rewritten(named, "told and before.given_up", "before.given_up"),
     "a naming is known by its missing acquireTime": lambda: rewritten_method(State, "mine", " and not named", ""),
-    "a malformed record hides nobody": lambda: rewritten(
-        named, "seen.record.unwritten or seen.fault or", "seen.record.unwritten or"
-    ),
+    "a malformed record hides nobody": lambda: rewritten_method(Observed, "given_up", "self.fault or ", ""),
     "over a malformed record is not over an empty holder": lambda: rewritten(
-        named, "told and given_up(before)", "told and not before.record.holder"
+        named, "told and before.given_up", "told and not before.record.holder"
     ),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
@@ -290,7 +291,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         release, "turn.s.wholly_mine(turn.s.seen)", "(turn.s.seen and turn.s.mine(turn.s.seen))"
     ),
     "a pair: half a read may have seen its leader": lambda: rewritten(
-        named, "s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)", "pass"
+        earlier, "s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)", "pass"
     ),
     "a pair: what was read of one is known where the other was not": lambda: rewritten_method(
         MultiLock, "get", "self._remember(_Pair(first, None))", ""

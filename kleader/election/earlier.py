@@ -1,0 +1,83 @@
+"""Earlier leaders: until when they may still run, whatever the lock shows by now.
+
+`State.held_until` and `State.gone_wait` say so, and `State.ready_at` where one's own record is no proof. They grow with
+whoever is seen or may have been there unseen, and only who is known to have made sure that all before are dead ends it.
+"""
+
+from __future__ import annotations
+
+from kleader.election import events as e
+from kleader.election.events import Failure, Observed  # noqa: TC001 - as everywhere here
+from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+
+
+def mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool = False) -> None:
+    """Remember until when somebody who was seen to hold the lock may run, and how long to wait when it is gone.
+
+    A shorter record over one who may still run shortens neither. ``told`` by a watch, which leaves nothing out.
+    """
+    s = turn.s
+    _mind_holder(turn, before, seen, told=told)
+    s.gone_wait = max(seen.record.duration, s.me.timing.lease_duration, s.held_until - turn.now.boot)
+
+
+def _mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
+    """One who has been named may not run yet: it has to write first, client-go's candidates too."""
+    s, record = turn.s, seen.record
+    if s.named(seen) or (before is not None and (before.record, before.beside) == (record, seen.beside)):
+        return
+    changed_hands = told and before is not None and before.record.holder != record.holder
+    if changed_hands and record.holder and record.acquired is None and not seen.fault:
+        return
+    if seen.given_up:
+        all_dead(turn)
+    elif not record.unwritten or seen.fault or seen.gone:
+        s.held_until = max(s.held_until, turn.now.boot + longest(turn, seen))
+
+
+def all_dead(turn: Turn) -> None:
+    """Whoever empties the lock, or names the next, has made sure of that; told late, it says nothing of those since."""
+    if not turn.s.behind:
+        turn.s.held_until = 0.0
+
+
+def mind_gap(turn: Turn, seen: Observed | None) -> None:
+    """What is read leaves out what was there since the last look: who held the lock then may have renewed until now.
+
+    So may one like this candidate that was not seen at all. Not where it was given up since: whoever does that has seen
+    to it that all before are dead.
+    """
+    s, before = turn.s, turn.s.seen
+    if seen and (seen.given_up or seen.given or s.wholly_mine(seen)):
+        return
+    unseen = s.gone_wait
+    if before and before.record.holder and not (s.mine(before) or s.named(before)):
+        unseen = max(longest(turn, before), s.me.timing.lease_duration)
+    s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(s.held_until, turn.now.boot + unseen)
+
+
+def mind_half(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+    """Likewise of the half of a multilock that was read, or written by oneself, when the other was not."""
+    s = turn.s
+    if failure.held:
+        s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)
+        s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))
+
+
+def mind_claim(turn: Turn, seen: Observed | None, *, told: bool) -> None:
+    """One's own record where one has not just written it is a claim of long ago that hands have put over a leader."""
+    s, now, before = turn.s, turn.now.boot, turn.s.seen
+    if seen is None or not s.mine(seen):
+        return
+    if before and s.mine(before):
+        restored = not told and not before.same_version(seen)  # or one's own whose answer was lost: nothing tells
+    else:
+        restored = not (s.doubt or isinstance(s.pending, e.Write))
+    if restored:
+        s.ready_at = max(s.ready_at, s.held_until if told else now + s.gone_wait)
+
+
+def longest(turn: Turn, seen: Observed) -> float:
+    """For how long from now on its holder may run, or, where that was only named, whoever led before."""
+    duration = seen.record.duration
+    return duration if seen.record.acquired is not None else max(duration, turn.s.me.timing.lease_duration)
