@@ -61,7 +61,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     if seen is None:
         _vanished(turn)
     elif s.seen is None or unseen or not s.seen.same_record(seen):
-        if named.anew(turn, seen):
+        if named.anew(turn, seen) or (unseen and s.named(seen)):
             named.to_lead(turn, seen, told=told)
         _changed(turn, s.seen, seen, told=told)
     else:
@@ -78,7 +78,7 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
     if s.mine(seen):
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # somebody may take it from us, and be deleted
         return
-    s.doubt = False
+    s.doubt, s.claims = False, frozenset()  # nothing written over what was there before can come through any more
     earlier.mind_holder(turn, before, seen, told=told)
     s.stumbles = 0 if holder else s.stumbles
     given = s.given(seen)
@@ -141,7 +141,7 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
         return inf
     mine = s.wholly_mine(seen)
     if mine and not claimed:
-        turn.claim(seen)
+        earlier.mind_creation(turn, seen)
     if named.unwanted(turn, seen):
         return max(s.ready_at, now.boot)
     if mine:
@@ -172,7 +172,7 @@ def spread(turn: Turn) -> float:
 
 
 def _take(turn: Turn) -> None:
-    s, base = turn.s, turn.s.seen
+    s, now, base = turn.s, turn.now.boot, turn.s.seen
     if base and named.unwanted(turn, base):
         release.give_back(turn, base, s.me.request_timeout)
         return
@@ -182,6 +182,7 @@ def _take(turn: Turn) -> None:
     if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
+    s.claims = frozenset(each for each in s.claims if now < s.me.timing.kill_at(each[1])) | {(renewed, now)}
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
 
 
@@ -237,7 +238,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
 def got(turn: Turn, seen: Observed | None) -> None:
     """What was read; unless the watch has told something since, which is then followed further."""
     s = turn.s
-    earlier.mind_claim(turn, seen, told=False)
+    earlier.mind_claim(turn, seen)
     if not s.news:
         _observe(turn, seen)
         if s.phase is Phase.FOLLOWING:
@@ -259,7 +260,7 @@ def _look_on(turn: Turn) -> None:
 def saw(turn: Turn, seen: Observed | None) -> None:
     """A watch event. It only wakes: the conflict check of a write decides."""
     if look.told(turn):
-        earlier.mind_claim(turn, seen, told=True)
+        earlier.mind_claim(turn, seen)
         _observe(turn, seen, told=True)
 
 

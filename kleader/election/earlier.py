@@ -7,6 +7,7 @@ whoever is seen or may have been there unseen, and only who is known to have mad
 from __future__ import annotations
 
 from kleader.election import events as e
+from kleader.election.duration import text
 from kleader.election.events import Failure, Observed  # noqa: TC001 - as everywhere here
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
@@ -64,17 +65,36 @@ def mind_half(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
         s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))
 
 
-def mind_claim(turn: Turn, seen: Observed | None, *, told: bool) -> None:
-    """One's own record where one has not just written it is a claim of long ago that hands have put over a leader."""
-    s, now, before = turn.s, turn.now.boot, turn.s.seen
-    if seen is None or not s.mine(seen):
+def mind_claim(turn: Turn, seen: Observed | None) -> None:
+    """One's own record is no proof where nobody knows when it came: it may be there again, by hands, over a leader.
+
+    It is one for as long as a term by that very write could last, if nobody else was seen to hold the lock since; and
+    while it is the very version that was seen before.
+    """
+    s, now = turn.s, turn.now.boot
+    if seen is None or not s.mine(seen) or (s.seen and s.mine(s.seen) and s.seen.same_version(seen)):
         return
-    if before and s.mine(before):
-        restored = not told and not before.same_version(seen)  # or one's own whose answer was lost: nothing tells
-    else:
-        restored = not (s.doubt or isinstance(s.pending, e.Write))
-    if restored:
-        s.ready_at = max(s.ready_at, s.held_until if told else now + s.gone_wait)
+    lately = [renewed for renewed, sent_at in s.claims if now < s.me.timing.kill_at(sent_at)]
+    if seen.record.renewed not in lately:
+        _distrust(turn)
+
+
+def mind_creation(turn: Turn, seen: Observed) -> None:
+    """Of one's own that was found, an update shows by its version that nobody held it since it was seen to be free.
+
+    A creation, which alone has no transitions, does not: the lock may have been there meanwhile, and its holder not
+    have noticed the deletion yet.
+    """
+    if seen.created or not seen.record.transitions:
+        _distrust(turn)
+
+
+def _distrust(turn: Turn) -> None:
+    s = turn.s
+    if s.gone_wait and not s.me.lasting:
+        told = text(round(s.gone_wait, 1))
+        turn.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {told}", usual=True))
+        s.ready_at = max(s.ready_at, turn.now.boot + s.gone_wait)
 
 
 def longest(turn: Turn, seen: Observed) -> float:

@@ -104,6 +104,9 @@ def _whose(turn: Turn) -> str:
 
 
 def _found(turn: Turn, seen: Observed) -> None:
-    if not turn.s.led and not turn.s.wholly_mine(turn.s.seen):
-        turn.claim(seen)
-    turn.s.seen = seen
+    s = turn.s
+    if not s.led:
+        earlier.mind_claim(turn, seen)
+        if not s.wholly_mine(s.seen):
+            earlier.mind_creation(turn, seen)
+    s.seen = seen

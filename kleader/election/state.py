@@ -55,7 +55,6 @@ class State:
     seen_at: float = 0.0  # when its record last changed
     spent: bool = False  # a conflict showed that what was seen is outdated
     gone_wait: float = 0.0  # how long a lock that was seen, and then is missing, is waited for; 0: it was never seen
-    inherits: bool = False  # it may be ours by a claim of an elector before this one, which it does not show
     leader: str = ""  # whom Observe last told of
     losses: int = 0  # handovers to others since one to oneself
     shortest: int = 0  # the shortest lease duration of a rival that was warned of
@@ -83,6 +82,7 @@ class State:
     news: bool = False  # the watch has told something since
     stumbles: int = 0  # failures in a row
     trouble: str = ""  # why the last request failed
+    claims: frozenset[tuple[int, float]] = frozenset()  # renewTime and sent_at of each write that might begin a term
     mute_since: float = inf  # when the first of those that failed in a row was sent
 
     # the term
@@ -201,12 +201,10 @@ def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transit
     )
 
 
-def resume_waiting(me: Candidate, incarnation: str, *, held: float = 0.0, named: bool = False) -> State:
+def resume_waiting(me: Candidate, incarnation: str, *, held: float = 0.0) -> State:
     """The state of an elector that replaces one that died while waiting.
 
     Its predecessor may have seen the lock held, for ``held`` seconds from now on, so a missing one is not free; and
-    may have written to it. ``named``: the control plane may have named it, even if this one finds plain election only.
-    A multilock shows whether one of both was created, but not after the next write.
+    may have written to it, over whomever.
     """
-    wait, inherits = max(held, me.timing.lease_duration), named or me.coordinated or me.twofold
-    return State(me, incarnation, gone_wait=wait, inherits=inherits, doubt=True)
+    return State(me, incarnation, gone_wait=max(held, me.timing.lease_duration), doubt=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kleader.election import events as e
 from kleader.election.duration import text
-from kleader.election.events import Action, Failure, Instant, Kind, Observed
+from kleader.election.events import Action, Failure, Instant, Kind
 from kleader.election.record import UNKNOWN, fresh_time
 from kleader.election.state import Phase, State, anew
 from kleader.election.timing import JITTER
@@ -78,22 +78,6 @@ class Turn:
             return s.me.timing.retry_period
         s.polls = min(s.polls + 1, _MOST_POLLS)
         return 2.0 ** (s.polls - 1) * (1 + self.now.luck * _LITTLE_JITTER)
-
-    def claim(self, seen: Observed) -> None:
-        """A lock that was found to be one's own may be a claim only, for a while, before a fresh write makes it a term.
-
-        An update shows by its version that nobody held the lock since it was seen to be free. A creation, which alone
-        has no transitions, does not: the lock may have been there meanwhile, and its holder not have noticed the
-        deletion yet. Nor does what an elector before this one wrote that was a claim without showing it.
-        """
-        s = self.s
-        inherited = s.inherits and not s.known
-        created = seen.created or not seen.record.transitions
-        wait = s.gone_wait if not s.me.lasting and (inherited or created) else 0.0
-        if wait:
-            told = text(round(wait, 1))
-            self.do(e.Report(f"the lock is ours; whoever held it before may still run: waiting {told}", usual=True))
-            s.ready_at = max(s.ready_at, self.now.boot + wait)
 
     def observe_leader(self, holder: str) -> None:
         """Tell who leads, once for each change."""

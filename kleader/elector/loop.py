@@ -123,7 +123,7 @@ class Loop:
             )  # fmt: skip
         elif assign.replaces:
             held = successor.heard(plan, assign)
-            self._state = resume_waiting(me, assign.incarnation, held=held, named=plan.coordinated)
+            self._state = resume_waiting(me, assign.incarnation, held=held)
         else:
             self._state = State(me, assign.incarnation)
         for event in (e.Woke(), *self._early):

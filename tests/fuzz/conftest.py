@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+HERE = Path(__file__).parent
 EXAMPLES = os.environ.get("KLEADER_FUZZ_EXAMPLES")
 
 set_hypothesis_home_dir(tempfile.gettempdir() + "/kleader-hypothesis")  # what it caches is none of the tree's
@@ -20,3 +23,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("kleader")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A hundred examples take as long as the machine is slow; what an input may cost is measured in test_bounds.py."""
+    for item in items:
+        if config.getoption("timeout") is None and item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(300))

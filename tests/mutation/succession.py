@@ -51,8 +51,8 @@ MUTANTS = [
     Mutant(
         "a missing lock is not free to a successor for so long",
         "election/state.py",
-        "gone_wait=wait, inherits",
-        "inherits",
+        "gone_wait=max(held, me.timing.lease_duration), doubt",
+        "doubt",
         "unit/test_election_gone.py"
         "::test_the_successor_of_a_waiting_elector_waits_for_as_long_as_its_predecessor_saw_the_lock_held",
     ),

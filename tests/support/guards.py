@@ -57,22 +57,12 @@ def rewritten_method(owner: type, name: str, old: str, new: str) -> AbstractCont
     return replaced((owner,), name, made[name])
 
 
-_PAUSE, _CLAIM = Turn.pause, Turn.claim
+_PAUSE = Turn.pause
 
 
 def _forgetful(turn: Turn, failure: Failure) -> None:
     turn.s.call_at = 0
     _PAUSE(turn, failure)
-
-
-def _trusting(turn: Turn, seen: Observed) -> None:
-    if not turn.s.me.coordinated:
-        _CLAIM(turn, seen)
-
-
-def _trusting_half(turn: Turn, seen: Observed) -> None:
-    if not (turn.s.me.twofold and turn.s.inherits):
-        _CLAIM(turn, seen)
 
 
 #: What is taken away → how.
@@ -153,18 +143,28 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "who renewed unseen is waited for though the lock is gone then": lambda: rewritten(
         earlier, "s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(", "s.held_until = max("
     ),
-    "a claim that is restored over itself is no right to lead": lambda: rewritten(
-        earlier, "not told and not before.same_version(seen)", "False"
+    "a claim that is read in another version is no right to lead": lambda: rewritten(
+        earlier, "s.seen.same_version(seen)", "s.mine(seen)"
+    ),
+    "a claim is one for as long as a term by it": lambda: rewritten(
+        earlier, "now < s.me.timing.kill_at(sent_at)", "sent_at"
     ),
     "a leader that reads half a lock knows it then": lambda: rewritten(
         renew, "    earlier.mind_half(turn, request, failure)  # for a new candidacy\n", ""
     ),
-    "a claim that is restored is no right to lead": lambda: rewritten(
-        earlier, "restored = not (s.doubt or isinstance(s.pending, e.Write))", "restored = False"
+    "a claim is none any more when another was seen": lambda: rewritten(
+        acquire, "s.doubt, s.claims = False, frozenset()", "s.doubt = False"
+    ),
+    "a claim is the very one that was written": lambda: rewritten(
+        earlier, "if seen.record.renewed not in lately:", "if not lately:"
     ),
     "who renewed unseen is waited for by who reads its claim again": lambda: rewritten(
-        earlier, "s.held_until if told else now + s.gone_wait", "s.held_until"
+        earlier, "max(s.ready_at, turn.now.boot + s.gone_wait)", "max(s.ready_at, s.held_until)"
     ),
+    "a claim that is restored is not released": lambda: rewritten(
+        release, "        earlier.mind_claim(turn, seen)\n", ""
+    ),
+    "what one has just written is one's own": lambda: rewritten(acquire, "| {(renewed, now)}", ""),
     "renewals of half a lock move the end": lambda: rewritten(
         earlier, "(before.record, before.beside) == (record, seen.beside)", "before.record == record"
     ),
@@ -206,14 +206,14 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "half a lock created anew is a claim at first": lambda: rewritten(
         acquire, "(write.base is None or write.base.gone) and", "write.base is None and"
     ),
-    "half a lock found created anew is a claim at first": lambda: rewritten_method(
-        Turn, "claim", "seen.created or ", ""
-    ),
+    "half a lock found created anew is a claim at first": lambda: rewritten(earlier, "seen.created or ", ""),
     "half a lock that was deleted under the write is another": lambda: rewritten(acquire, " and not s.seen.gone)", ")"),
     "half a claim created anew is another": lambda: rewritten(
         acquire, "s.wholly_mine(before)", "before is not None and s.mine(before)"
     ),
-    "a lock found created anew is a claim at first": lambda: replaced((Turn,), "claim", lambda _turn, _seen: None),
+    "a lock found created anew is a claim at first": lambda: replaced(
+        (earlier,), "mind_creation", lambda _turn, _seen: None
+    ),
     "gone is not free to a new candidacy": lambda: replaced(
         (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
     ),
@@ -282,13 +282,13 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
-    "a predecessor's claim waits anew": lambda: replaced((Turn,), "claim", _trusting),
-    "a predecessor's claim on a pair waits anew": lambda: replaced((Turn,), "claim", _trusting_half),
+    "a predecessor's claim waits anew": lambda: replaced((earlier,), "mind_claim", lambda _turn, _seen: None),
+    "a naming that was read waits anew": lambda: rewritten(acquire, " or (unseen and s.named(seen))", ""),
     "a claim of long ago says nothing about a creation": lambda: rewritten(
-        release, "turn.s.wholly_mine(turn.s.seen)", "turn.s.ready_at"
+        release, "s.wholly_mine(s.seen)", "s.ready_at"
     ),
     "half a lock that was deleted under the last write is no more than a claim": lambda: rewritten(
-        release, "turn.s.wholly_mine(turn.s.seen)", "(turn.s.seen and turn.s.mine(turn.s.seen))"
+        release, "s.wholly_mine(s.seen)", "(s.seen and s.mine(s.seen))"
     ),
     "a pair: half a read may have seen its leader": lambda: rewritten(
         earlier, "s.gone_wait = max(s.gone_wait, failure.held, s.me.timing.lease_duration)", "pass"

@@ -204,8 +204,8 @@ def test_ones_own_identity_under_another_incarnation_is_somebody_else(incarnatio
 def test_ones_own_lock_is_renewed_without_a_transition() -> None:
     story = Story(resume_waiting(candidate(), TERM))
     own = story.lock(ME, TERM)
-    write = story.wakes().reads(own).asked(e.Write)
-    assert write.record == replace(own.record, renewed=own.record.renewed + SECOND)  # type: ignore[operator]
+    write = story.wakes().reads(own).waits(2).asked(e.Write)
+    assert write.record == replace(own.record, renewed=own.record.renewed + 2 * SECOND)  # type: ignore[operator]
 
 
 # --- renewTime

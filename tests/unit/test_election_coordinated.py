@@ -482,7 +482,7 @@ def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to
 
 def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> None:
     """An API server that does not serve LeaseCandidates any more, or not yet."""
-    story = Story(resume_waiting(candidate(), TERM, named=True)).wakes()
+    story = Story(resume_waiting(candidate(), TERM)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase

@@ -66,7 +66,7 @@ def test_who_renewed_unseen_is_waited_for_by_who_is_named_over_a_lock_without_a_
 
 
 def test_who_renewed_unseen_is_waited_for_by_the_successor_of_an_elector() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, named=True)).wakes()
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM)).wakes()
     looked = cut_off(story, 14)
     story.reads(BARE).waits(0.5).sees(story.naming())
     assert looked + 15 <= leads_at(story) < looked + 17
@@ -248,52 +248,6 @@ def test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same() -
 # --- what a candidate has of its own
 
 
-def test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none() -> None:
-    """Hands have put it there; the leader may not know, and renew nothing more."""
-    story = Story()
-    claim = story.wakes().reads(None).landed()
-    story.fails(Kind.CONFLICT).reads(story.lock("other")).waits(3).sees(story.lock("other"))
-    told = story.now - START
-    story.waits(1).sees(replace(claim, record=replace(claim.record, transitions=3), version="900"))
-    assert leads_at(story) >= told + 15
-
-
-def test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none() -> None:
-    """Likewise; and the leader has renewed unseen."""
-    story = Story()
-    claim = story.wakes().reads(None).landed()
-    story.fails(Kind.CONFLICT).reads(story.lock("other")).waits(3)
-    looked = cut_off(story, 12)
-    story.reads(replace(claim, record=replace(claim.record, transitions=3), version="900"))
-    assert leads_at(story) >= looked + 15
-
-
-def test_ones_own_write_that_is_found_to_have_been_done_makes_a_leader_with_the_next() -> None:
-    """Its answer was lost; it was done over a lock that had run out."""
-    story = Story().follows().waits(15)
-    landed = story.landed()
-    story.fails(Kind.UNREACHABLE).reads(landed).writes().asked(e.Lead)
-
-
-def test_ones_own_write_of_which_the_watch_tells_before_its_answer_makes_a_leader_at_once() -> None:
-    story = Story()
-    story.follows(story.lock("other", duration=60)).waits(3).sees(story.lock("short", duration=5)).waits(57)
-    landed = story.landed()
-    story.sees(landed).tell(e.Wrote(story.pending(e.Write), landed)).asked(e.Lead)
-
-
-@pytest.mark.parametrize("older", [0, 1_000_000])
-def test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader(older: int) -> None:
-    """Its answer was lost; then another has taken it over, unseen, and hands have restored it, or an earlier one."""
-    story = Story().follows().waits(15)
-    landed = story.landed()
-    story.fails(Kind.UNREACHABLE).reads(landed).fails(Kind.UNREACHABLE)
-    looked = cut_off(story, 50)
-    record = replace(landed.record, renewed=(landed.record.renewed or 0) - older)
-    story.reads(replace(landed, record=record, version="900"))
-    assert leads_at(story) >= looked + 15
-
-
 def test_a_late_creation_of_ones_own_that_is_gone_then_is_not_free() -> None:
     """It was stopped while that was under way; another has taken the lock over meanwhile, and it was deleted."""
     story = Story().wakes().reads(None).writes(after=31)
@@ -325,6 +279,15 @@ def test_half_a_claim_of_the_elector_before_hides_nobody(held: int) -> None:
     story.reads(replace(story.lock(ME, TERM), torn=True, gone=True)).waits(1)
     story.sees(story.lock("short", duration=5))
     assert leads_at(story) >= held
+
+
+def test_half_a_claim_hides_nobody() -> None:
+    """Nor where it was written just now."""
+    story = Story(twofold=True)
+    story.follows(story.lock("long", duration=60)).waits(60)
+    half = replace(story.landed(), torn=True, gone=True)
+    story.fails(Kind.UNREACHABLE).waits(2).reads(half).sees(story.lock("short", duration=5))
+    assert leads_at(story) >= 60 + 60
 
 
 # --- what a wait must not be for

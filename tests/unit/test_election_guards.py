@@ -13,6 +13,7 @@ from tests.simulation import test_crowd as crowd
 from tests.support.election import ME, TERM
 from tests.support.guards import GUARDS
 from tests.unit import test_election_acquire as acquiring
+from tests.unit import test_election_claims as claims
 from tests.unit import test_election_coordinated as naming
 from tests.unit import test_election_durations as durations
 from tests.unit import test_election_gaps as gaps
@@ -95,14 +96,11 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "half a lock created anew is a claim at first": (
         vanishing.test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write
     ),
-    "a predecessor's claim on a pair waits anew": (
-        vanishing.test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_be_its_own_for_a_claim
-    ),
     "a claim of long ago says nothing about a creation": (
         vanishing.test_a_creation_at_the_end_is_no_more_than_a_claim_after_an_earlier_claim_that_somebody_took
     ),
-    "half a lock that was deleted under the last write is no more than a claim": (
-        vanishing.test_half_a_lock_that_was_held_and_deleted_under_the_last_write_is_left_to_run_out
+    "half a lock that was deleted under the last write is no more than a claim": lambda: (
+        vanishing.test_half_a_lock_that_was_held_and_deleted_under_the_last_write_is_left_to_run_out(told=False)
     ),
     "a pair: half a read may have seen its leader": (
         vanishing.test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone
@@ -125,8 +123,8 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "half a lock found created anew is a claim at first": (
         vanishing.test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner
     ),
-    "half a lock that was deleted under the write is another": (
-        vanishing.test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no_sooner
+    "half a lock that was deleted under the write is another": lambda: (
+        vanishing.test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no_sooner(told=False)
     ),
     "half a claim created anew is another": (
         vanishing.test_half_a_claim_that_is_deleted_and_created_anew_is_waited_out_anew
@@ -167,21 +165,31 @@ HELD_BY: dict[str, Callable[[], None]] = {
     ),
     "half of a watch may begin behind": gaps.test_half_of_a_watch_that_begins_behind_forgets_nobody,
     "one's own record was there too": gaps.test_a_late_creation_of_ones_own_that_is_gone_then_is_not_free,
-    "half a claim hides who has the other": lambda: gaps.test_half_a_claim_of_the_elector_before_hides_nobody(60),
+    "half a claim hides who has the other": gaps.test_half_a_claim_hides_nobody,
     "a claim or a naming of one's own shows nobody's duration": lambda: (
         gaps.test_a_naming_that_is_read_over_an_earlier_one_hides_nobody_who_renewed_unseen(claimed=True)
     ),
     "who renewed unseen is waited for though the lock is gone then": (
         gaps.test_who_was_told_to_have_renewed_is_waited_for_though_a_shorter_record_was_read_meanwhile
     ),
-    "a claim that is restored over itself is no right to lead": lambda: (
-        gaps.test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader(1_000_000)
+    "a claim that is read in another version is no right to lead": lambda: (
+        claims.test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader(1_000_000)
     ),
-    "a claim that is restored is no right to lead": (
-        gaps.test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none
+    "a claim is one for as long as a term by it": lambda: (
+        claims.test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader(0)
+    ),
+    "a claim is none any more when another was seen": (
+        claims.test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none
+    ),
+    "a claim is the very one that was written": (
+        claims.test_an_earlier_claim_that_is_restored_beside_a_write_that_never_came_makes_no_leader
     ),
     "who renewed unseen is waited for by who reads its claim again": (
-        gaps.test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none
+        claims.test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none
+    ),
+    "a claim that is restored is not released": claims.test_a_claim_that_is_restored_is_not_released,
+    "what one has just written is one's own": lambda: (
+        claims.test_lost_answers_to_the_renewals_of_a_claim_do_not_lengthen_its_wait(14)
     ),
     "renewals of half a lock move the end": (
         gaps.test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same
@@ -291,9 +299,8 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a lock created for us is free if it was missing": lambda: naming.test_a_lock_created_for_us_is_waited_for(
         [], untouched=True
     ),
-    "a predecessor's claim waits anew": (
-        naming.test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait
-    ),
+    "a predecessor's claim waits anew": claims.test_a_successor_takes_its_predecessors_claim_for_one_of_long_ago,
+    "a naming that was read waits anew": claims.test_a_naming_that_is_restored_makes_no_leader,
     "a pair of which one is missing is not released": releasing.test_a_pair_of_which_one_is_missing_is_not_released,
     "a claim is not released": (naming.test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended),
     "a claim is given back to who is preferred": naming.test_a_claim_given_back_may_be_named_again,

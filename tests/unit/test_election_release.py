@@ -163,9 +163,10 @@ def test_an_acquiring_write_whose_answer_was_lost_and_that_did_not_happen_is_let
     assert story.requests == []
 
 
-def test_a_successor_releases_what_its_predecessor_may_have_taken() -> None:
+def test_a_successor_does_not_release_what_its_predecessor_may_have_taken() -> None:
+    """Nor does it know over whom."""
     story = Story(resume_waiting(candidate(), TERM)).tell(EMPTIED)
-    assert story.reads(story.lock(ME, TERM)).asked(e.Write).record.holder == ""
+    assert story.reads(story.lock(ME, TERM)).asked(e.Done).released is False
 
 
 def test_a_successor_in_the_middle_of_a_term_reads_before_it_releases() -> None:
