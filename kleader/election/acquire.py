@@ -176,7 +176,7 @@ def _take(turn: Turn) -> None:
     if base and named.unwanted(turn, base):
         release.give_back(turn, base, s.me.request_timeout)
         return
-    renewed = turn.fresh_time(base.record.renewed if base else None)
+    s.renewed = renewed = max(turn.fresh_time(base.record.renewed if base else None), turn.fresh_time(s.renewed))
     anew = base is None or (base.gone and base.record.unwritten)  # a pair of which nothing is left is created anew
     acquired, transitions = turn.wall, base.record.next_transition if base and not anew else 0
     if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition

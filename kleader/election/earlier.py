@@ -76,6 +76,7 @@ def mind_claim(turn: Turn, seen: Observed | None) -> None:
         return
     lately = [renewed for renewed, sent_at in s.claims if now < s.me.timing.kill_at(sent_at)]
     if seen.record.renewed not in lately:
+        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # one like this candidate may have had it unseen
         _distrust(turn)
 
 

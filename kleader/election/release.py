@@ -6,13 +6,12 @@ from math import inf
 
 from kleader.election import earlier, renew
 from kleader.election import events as e
-from kleader.election.events import Observed  # noqa: TC001 - likewise
+from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
-failed = renew.failed
 _UNPROVEN = "whoever held it before may still run"
 
 
@@ -71,6 +70,7 @@ def _give(turn: Turn, seen: Observed, timeout: float) -> None:
 
 def give_back(turn: Turn, seen: Observed, timeout: float) -> None:
     """Empty the holder of what was seen to be ours. Everybody takes that to mean that all before are dead."""
+    turn.s.claims = frozenset()  # whoever comes next has the right to lead at once
     renewed = turn.fresh_time(seen.record.renewed)
     record = Record("", DURATION, renewed, renewed, seen.record.transitions)
     turn.send(e.Write(turn.s.serial, timeout, seen, record, ""))
@@ -84,11 +84,20 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
         turn.over(released=True, why=_whose(turn))
 
 
+def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+    """Whether a release was done is not known, nor who has led since: read before writing again."""
+    if failure.kind is Kind.UNREACHABLE and isinstance(request, e.Write) and not request.incarnation:
+        turn.s.left = request.base
+    renew.failed(turn, request, failure)
+
+
 def got(turn: Turn, seen: Observed | None) -> None:
-    """Whether it is still ours to release."""
+    """Whether it is still ours to release. Not where it is there again: it was released, and another had it since."""
     s = turn.s
     if seen is None:
         turn.over(released=True, why="the lock object is gone")
+    elif s.mine(seen) and s.left and not (s.left.same_version(seen) or s.me.lasting):
+        turn.over(released=False, why=_UNPROVEN)
     elif s.mine(seen):
         _found(turn, seen)
     else:

@@ -83,6 +83,7 @@ class State:
     stumbles: int = 0  # failures in a row
     trouble: str = ""  # why the last request failed
     claims: frozenset[tuple[int, float]] = frozenset()  # renewTime and sent_at of each write that might begin a term
+    renewed: int | None = None  # the latest of these renewTimes so far
     mute_since: float = inf  # when the first of those that failed in a row was sent
 
     # the term
@@ -93,6 +94,7 @@ class State:
     doubt: bool = False  # an acquiring write without an answer may have happened
     led: bool = False  # what is released was a term, not a claim only
     parted: bool = False  # a release was sent
+    left: Observed | None = None  # over what it was that was not answered
     yielding: bool = False  # the end of the term was asked for
     verdict: GiveUp | None = None
     to: str = ""  # who is to have what is given up; "": whoever takes it

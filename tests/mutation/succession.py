@@ -44,8 +44,8 @@ MUTANTS = [
     Mutant(
         "a successor waits for as long as its predecessor has told",
         "elector/loop.py",
-        ", held=held, ",
-        ", ",
+        ", held=held)",
+        ")",
         "unit/test_elector_loop.py::test_a_successor_waits_for_as_long_as_its_predecessor_has_told",
     ),
     Mutant(

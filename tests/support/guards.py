@@ -164,6 +164,12 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a claim that is restored is not released": lambda: rewritten(
         release, "        earlier.mind_claim(turn, seen)\n", ""
     ),
+    "what was given back is no claim": lambda: rewritten(release, "turn.s.claims = frozenset()", "pass"),
+    "a release without an answer may have been done": lambda: rewritten(release, "s.left and not (", "False and not ("),
+    "who saw nobody waits for one like itself": lambda: rewritten(
+        earlier, "        s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # one like", "        # one like"
+    ),
+    "no two claims have one renewTime": lambda: rewritten(acquire, ", turn.fresh_time(s.renewed))", ", 0)"),
     "what one has just written is one's own": lambda: rewritten(acquire, "| {(renewed, now)}", ""),
     "renewals of half a lock move the end": lambda: rewritten(
         earlier, "(before.record, before.beside) == (record, seen.beside)", "before.record == record"

@@ -9,6 +9,7 @@ import pytest
 
 from kleader.election import events as e
 from kleader.election.events import Kind
+from kleader.election.record import SECOND
 from kleader.election.state import Phase, resume_waiting
 from tests.support.election import START, TERM, TIMING, Story, candidate
 from tests.unit.test_election_coordinated import Coordinated
@@ -165,6 +166,57 @@ def test_a_claim_that_is_restored_is_not_released() -> None:
     story.fails(Kind.UNREACHABLE).tell(e.Emptied(release=True)).fails(Kind.CONFLICT)
     story.reads(restored(story, claim))
     assert story.asked(e.Done).released is False
+
+
+@pytest.mark.parametrize("preferred", ["", "better"])
+def test_a_claim_that_was_given_back_is_none_though_it_was_written_just_now(preferred: str) -> None:
+    """Its answer was lost; who was preferred has led since, until hands put the claim back."""
+    story = Coordinated().wakes()
+    story.reads(story.naming()).renews(13.9)
+    claim = story.state.seen
+    assert claim
+    story.waits(1.2).fails(Kind.CONFLICT).reads(story.preferring(claim, "better"))
+    assert story.pending(e.Write).record.holder == ""
+    renewed = story.now - START
+    story.fails(Kind.UNREACHABLE).waits(2).reads(replace(restored(story, claim), preferred=preferred))
+    assert not story.requests, "the lock is emptied once more"
+    assert preferred or leads_at(story) >= may_run_until(renewed)
+
+
+@pytest.mark.parametrize("transfer", ["", "next"])
+def test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be(transfer: str) -> None:
+    """Another has led since, until hands put it back."""
+    story = Story().leads()
+    term = story.state.seen
+    assert term
+    story.tell(e.Emptied(release=True, to=transfer)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5)
+    assert story.reads(restored(story, term)).asked(e.Done).released is False
+
+
+def test_a_release_that_was_not_done_is_tried_again() -> None:
+    story = Story().leads()
+    term = story.state.seen
+    story.tell(e.Emptied(release=True)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5).reads(term)
+    assert story.writes().asked(e.Done).released
+
+
+def test_a_creation_of_long_ago_makes_no_leader_of_who_saw_nobody() -> None:
+    """Its answer was lost; another has taken it over, unseen, until hands put it back."""
+    story = Story().wakes().reads(None)
+    created = story.landed()
+    story.fails(Kind.UNREACHABLE)
+    renewed = cut_off(story, 60)
+    story.reads(restored(story, created))
+    assert leads_at(story) >= may_run_until(renewed)
+
+
+def test_no_two_claims_have_one_renew_time() -> None:
+    """Where the wall clock is behind the record's, it is that record's and a second: the first may be there again."""
+    story = Story()
+    ahead = story.lock("other", renewed=story.wall + 60 * SECOND)
+    first = story.follows(ahead).waits(15).pending(e.Write).record.renewed
+    second = story.fails(Kind.UNREACHABLE, after=5).reads(ahead).pending(e.Write).record.renewed
+    assert (first or 0) < (second or 0)
 
 
 @pytest.mark.parametrize("period", [5, 14])

@@ -188,6 +188,14 @@ HELD_BY: dict[str, Callable[[], None]] = {
         claims.test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none
     ),
     "a claim that is restored is not released": claims.test_a_claim_that_is_restored_is_not_released,
+    "what was given back is no claim": lambda: (
+        claims.test_a_claim_that_was_given_back_is_none_though_it_was_written_just_now("")
+    ),
+    "a release without an answer may have been done": lambda: (
+        claims.test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be("")
+    ),
+    "who saw nobody waits for one like itself": (claims.test_a_creation_of_long_ago_makes_no_leader_of_who_saw_nobody),
+    "no two claims have one renewTime": claims.test_no_two_claims_have_one_renew_time,
     "what one has just written is one's own": lambda: (
         claims.test_lost_answers_to_the_renewals_of_a_claim_do_not_lengthen_its_wait(14)
     ),
