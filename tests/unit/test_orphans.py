@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARKER = "KLEADER_TERM_"
-LOCK = {"KLEADER_LOCK": "leader-for-life", "KLEADER_NAME": "of test_orphans"}
+HERE = f"{os.getpid()}-"  # other tests run beside these, and every process of the machine is looked at
+LOCK = {"KLEADER_LOCK": "leader-for-life", "KLEADER_NAME": f"{HERE}of test_orphans"}
 OTHERS = {"KLEADER_LOCK": "file"}
 
 
 @contextmanager
 def process(*terms: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """One that was started in these terms."""
-    environment = variables | {MARKER + term: "1" for term in terms}
+    environment = variables | {MARKER + HERE + term: "1" for term in terms}
     with subprocess.Popen(["/bin/sleep", "600"], env=environment) as running:
         try:
             yield running
@@ -44,7 +46,7 @@ def test_what_is_left_of_earlier_terms_is_found_and_of_a_dead_one_killed(
     terms: tuple[str, ...], variables: dict[str, str], *, found: bool
 ) -> None:
     with process(*terms, **variables) as running:
-        assert left(LOCK, MARKER, {"test-own"}, "test-doomed") is found
+        assert left(LOCK, MARKER, {HERE + "test-own"}, HERE + "test-doomed") is found
         if "test-doomed" in terms:
             assert running.wait(60) == -9
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from kleader.locks.pod import gone
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
-LOCK, PODS = "/api/v1/namespaces/n/configmaps/x", "/api/v1/namespaces/n/pods/"
+NAME = f"x-{os.getpid()}"  # other tests run beside these on this machine, which has the names that keep out others
+LOCK, PODS = f"/api/v1/namespaces/n/configmaps/{NAME}", "/api/v1/namespaces/n/pods/"
 
 
 class Server:
@@ -34,7 +36,7 @@ class Server:
         """The ConfigMap is that Pod's."""
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": f"uid of {pod}"}
         annotations = {"kleader/incarnation": f"term of {pod}"}
-        metadata = {**_metadata("x"), "ownerReferences": [owner], "annotations": annotations}
+        metadata = {**_metadata(NAME), "ownerReferences": [owner], "annotations": annotations}
         self.found[LOCK] = {"kind": "ConfigMap", "metadata": metadata}
         return self.found[LOCK]
 
@@ -73,7 +75,7 @@ def lock(
     memory: str = "",
 ) -> OwnedLock:
     home = Home("me", "", claim, lambda _spared, _doomed: False, memory=memory, remember=remember)
-    return OwnedLock(server, "n", "x", {}, lambda _: None, home)
+    return OwnedLock(server, "n", NAME, {}, lambda _: None, home)
 
 
 def test_an_owner_that_only_a_watch_has_told_of_has_the_lock_when_it_vanishes(claim: socket.socket) -> None:
@@ -207,5 +209,5 @@ def test_what_is_left_of_an_earlier_term_keeps_the_lock(claim: socket.socket) ->
     server: Any = Server("me")
     server.owned("me")
     home = Home("me", "", claim, lambda _spared, _doomed: True)
-    seen = asyncio.run(OwnedLock(server, "n", "x", {}, lambda _: None, home).get(1))
+    seen = asyncio.run(OwnedLock(server, "n", NAME, {}, lambda _: None, home).get(1))
     assert "processes of an earlier term still run here" in seen.fault
