@@ -61,7 +61,7 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     if seen is None:
         _vanished(turn)
     elif s.seen is None or unseen or not s.seen.same_record(seen):
-        if named.anew(turn, seen) or (unseen and s.named(seen)):
+        if named.anew(turn, seen, unseen=unseen):
             named.to_lead(turn, seen, told=told)
         _changed(turn, s.seen, seen, told=told)
     else:
@@ -182,7 +182,7 @@ def _take(turn: Turn) -> None:
     if base and (s.mine(base) or s.given(base)):  # the write that made it so has counted its transition
         acquired, transitions = base.record.acquired or acquired, base.record.transitions
     record = Record(s.me.identity, s.me.timing.lease_duration, acquired, renewed, transitions)
-    s.claims = frozenset(each for each in s.claims if now < s.me.timing.kill_at(each[1])) | {(renewed, now)}
+    s.claims = s.lately(now) | {(renewed, now)}
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
 
 

@@ -74,8 +74,7 @@ def mind_claim(turn: Turn, seen: Observed | None) -> None:
     s, now = turn.s, turn.now.boot
     if seen is None or not s.mine(seen) or (s.seen and s.mine(s.seen) and s.seen.same_version(seen)):
         return
-    lately = [renewed for renewed, sent_at in s.claims if now < s.me.timing.kill_at(sent_at)]
-    if seen.record.renewed not in lately:
+    if seen.record.renewed not in {renewed for renewed, _ in s.lately(now)}:
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # one like this candidate may have had it unseen
         _distrust(turn)
 

@@ -12,10 +12,13 @@ from kleader.election.events import Observed  # noqa: TC001 - as everywhere here
 from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
 
 
-def anew(turn: Turn, seen: Observed) -> bool:
-    """Whether it has named this candidate since the lock was last seen; each naming has a renewTime of its own."""
+def anew(turn: Turn, seen: Observed, *, unseen: bool) -> bool:
+    """Whether it may have named this candidate since the lock was last seen; each naming has a renewTime of its own.
+
+    ``unseen``: more may have happened in between, also that an earlier naming was put back.
+    """
     s, before = turn.s, turn.s.seen
-    return s.named(seen) and (before is None or before.record != seen.record)
+    return s.named(seen) and (unseen or before is None or before.record != seen.record)
 
 
 def by_control_plane(turn: Turn, before: Observed, seen: Observed) -> bool:

@@ -82,8 +82,6 @@ class State:
     news: bool = False  # the watch has told something since
     stumbles: int = 0  # failures in a row
     trouble: str = ""  # why the last request failed
-    claims: frozenset[tuple[int, float]] = frozenset()  # renewTime and sent_at of each write that might begin a term
-    renewed: int | None = None  # the latest of these renewTimes so far
     mute_since: float = inf  # when the first of those that failed in a row was sent
 
     # the term
@@ -91,7 +89,9 @@ class State:
     sent: frozenset[int] | None = frozenset()  # renewTimes written since then, its own included; None: a predecessor's
     acquired: int = 0
     transitions: int = 0
-    doubt: bool = False  # an acquiring write without an answer may have happened
+    claims: frozenset[tuple[int, float]] = frozenset()  # renewTime and sent_at of each write that might begin a term
+    renewed: int | None = None  # the latest of these renewTimes so far
+    doubt: bool = False  # one of them without an answer may have happened
     led: bool = False  # what is released was a term, not a claim only
     parted: bool = False  # a release was sent
     left: Observed | None = None  # over what it was that was not answered
@@ -160,6 +160,10 @@ class State:
         """Whether the control plane has named this candidate: it does so without an acquireTime."""
         me, record = self.me, seen.record
         return me.coordinated and record.holder == me.identity and record.acquired is None and not seen.fault
+
+    def lately(self, now: float) -> frozenset[tuple[int, float]]:
+        """The claims by which a term could still last."""
+        return frozenset(each for each in self.claims if now < self.me.timing.kill_at(each[1]))
 
     def given(self, seen: Observed) -> bool:
         """Whether the last leader has named this candidate as the next: the right to write, like an empty holder."""

@@ -146,8 +146,8 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a claim that is read in another version is no right to lead": lambda: rewritten(
         earlier, "s.seen.same_version(seen)", "s.mine(seen)"
     ),
-    "a claim is one for as long as a term by it": lambda: rewritten(
-        earlier, "now < s.me.timing.kill_at(sent_at)", "sent_at"
+    "a claim is one for as long as a term by it": lambda: rewritten_method(
+        State, "lately", " if now < self.me.timing.kill_at(each[1])", ""
     ),
     "a leader that reads half a lock knows it then": lambda: rewritten(
         renew, "    earlier.mind_half(turn, request, failure)  # for a new candidacy\n", ""
@@ -156,7 +156,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "s.doubt, s.claims = False, frozenset()", "s.doubt = False"
     ),
     "a claim is the very one that was written": lambda: rewritten(
-        earlier, "if seen.record.renewed not in lately:", "if not lately:"
+        earlier, "if seen.record.renewed not in {renewed for renewed, _ in s.lately(now)}:", "if not s.lately(now):"
     ),
     "who renewed unseen is waited for by who reads its claim again": lambda: rewritten(
         earlier, "max(s.ready_at, turn.now.boot + s.gone_wait)", "max(s.ready_at, s.held_until)"
@@ -289,7 +289,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
     "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
     "a predecessor's claim waits anew": lambda: replaced((earlier,), "mind_claim", lambda _turn, _seen: None),
-    "a naming that was read waits anew": lambda: rewritten(acquire, " or (unseen and s.named(seen))", ""),
+    "a naming that was read waits anew": lambda: rewritten(named, "unseen or ", ""),
     "a claim of long ago says nothing about a creation": lambda: rewritten(
         release, "s.wholly_mine(s.seen)", "s.ready_at"
     ),
