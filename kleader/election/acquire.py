@@ -52,7 +52,7 @@ def pursue(turn: Turn, take: Callable[[Turn], None], why_not: Callable[[Turn], s
 def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     """``told``: by a watch, which leaves out nothing between what was seen before and this."""
     s = turn.s
-    if s.doubt and (seen is None or seen.record.unwritten):  # another may have had what was created without an answer
+    if s.doubt and not (seen and s.mine(seen)):  # another may have had what was created without an answer
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
     s.behind = s.behind and told
     unseen = s.behind and s.seen is None if told else not (seen and s.seen and s.seen.same_version(seen))

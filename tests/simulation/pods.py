@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kleader.election import events as e
 from kleader.election.state import Phase
-from kleader.locks.notes import INCARNATION
+from kleader.locks.notes import note
 from kleader.locks.owned import Home, OwnedLock
 from tests.simulation.machine import Machine
 from tests.simulation.pair import Pair
@@ -176,13 +176,18 @@ class Pods(Schedule):
         return self.running is not None and LOCK not in self.store.objects
 
     @property
+    def term(self) -> object:
+        """Whose the lock is, by its incarnation."""
+        found = self.store.objects.get(LOCK)
+        return note(found) if found else None
+
+    @property
     def taking(self) -> bool:
         """Whether a creation is on its way, or somebody is about to lead and would notice a deletion a moment later."""
         states = [host.state for host in self.hosts if isinstance(host, InPod) and host.state]
-        kept = self.store.objects.get(LOCK, {"metadata": {}})["metadata"].get("annotations", {}).get(INCARNATION)
         return self.now <= self.created_by or any(
             isinstance(state.pending, e.Write)
-            or (isinstance(state.pending, e.Get) and state.phase is Phase.FOLLOWING and state.incarnation == kept)
+            or (isinstance(state.pending, e.Get) and state.phase is Phase.FOLLOWING and state.incarnation == self.term)
             for state in states
         )
 
@@ -301,7 +306,7 @@ def label(world: Schedule, trouble: Trouble) -> None:
 
 
 def delete(world: Schedule, trouble: Trouble) -> None:
-    """By hand. Promised among those that have seen whose it was; nobody else looks before that one has noticed.
+    """By hand. Promised among those that have seen who took it; nobody else looks before that one has noticed.
 
     Nor of one that is about to lead, and would notice a moment later; nor while a creation is on its way.
     """
@@ -313,7 +318,9 @@ def delete(world: Schedule, trouble: Trouble) -> None:
     for host in pods.hosts:
         one = cast("InPod", host)
         own = pods.store.objects.get(("pods", one.pod), {"metadata": {"uid": ""}})["metadata"]["uid"]
-        if one.up and not owners & {own, *(json.loads(one.memory)[1:] if one.memory else ())}:
+        last = one.state.seen if one.state else None  # the owner alone may be of an earlier term
+        remembered = json.loads(one.memory)[1:] if one.memory and last and last.incarnation == pods.term else ()
+        if one.up and not owners & {own, *remembered}:
             return
     pods.log("deleted")
     pods.store.delete(LOCK)

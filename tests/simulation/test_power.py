@@ -65,6 +65,7 @@ FOUND = {
     "a predecessor's claim waits anew": ("annotation", 965951680),
     "nor, when the lock is gone, the wait for it": ("lease, any length", 392),
     "a pair: one that is created anew without a record is missed": ("to lease, any length", 207),
+    "or hands put a shorter record over who took it": ("from annotation", 586606187105),
 }
 
 

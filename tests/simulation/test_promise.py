@@ -123,6 +123,16 @@ def test_a_claim_of_ones_own_that_hands_restore_is_not_released() -> None:
     assert schedule(1901949371, "coordinated").play_or_fail() is None
 
 
+def test_a_lock_that_hands_steal_from_whoever_was_faster_is_had_no_sooner() -> None:
+    """A creation had no answer, nor had any reading until then."""
+    assert schedule(586606187105, "from annotation").play_or_fail() is None
+
+
+def test_what_hands_delete_before_all_have_seen_who_took_it_is_not_held_against_kleader() -> None:
+    """The Pod had it before too: a candidate that was stopped knew of that, and hears late that it was given up."""
+    assert schedule(586606197637, "leader-for-life").play_or_fail() is None
+
+
 def test_a_leader_past_its_deadline_asks_for_nothing() -> None:
     """Its elector was stopped while its lock was created anew for it."""
     assert schedule(965844014, "coordinated").play_or_fail() is None

@@ -126,10 +126,15 @@ class Witness:
                 terms[life.parent].descendants.append(replace(life))
         return sorted(terms.values(), key=lambda term: term.born)
 
-    def newest(self) -> Term | None:
-        """Return the last of the terms so far, as it is now; cheaper than all of them."""
+    def newest(self, since: int | None = None) -> Term | None:
+        """Return the last of the terms so far, as it is now; cheaper than all of them.
+
+        With ``since`` the last whose main process has written later than that, and has not ended.
+        """
         self._update()
         mains = (life for life in self._lives.values() if life.parent is None)
+        if since is not None:
+            mains = (life for life in mains if life.last > since and not life.ended)
         if (main := max(mains, key=lambda life: life.born, default=None)) is None:
             return None
         return Term(replace(main), [replace(life) for life in self._lives.values() if life.parent == main.key])

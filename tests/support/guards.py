@@ -87,10 +87,13 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         release, "        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more\n", ""
     ),
     "what was created without an answer may have been taken": lambda: rewritten(
-        acquire, "if s.doubt and (seen is None or ", "if s.doubt and (False and "
+        acquire, "if s.doubt and not (seen and s.mine(seen)):", "if s.doubt and seen and not s.mine(seen):"
     ),
     "also where one without a record took its place": lambda: rewritten(
-        acquire, "if s.doubt and (seen is None or seen.record.unwritten):", "if s.doubt and seen is None:"
+        acquire, "not (seen and s.mine(seen)):", "not (seen and (s.mine(seen) or seen.record.unwritten)):"
+    ),
+    "or hands put a shorter record over who took it": lambda: rewritten(
+        acquire, "not (seen and s.mine(seen)):", "not (seen and not seen.record.unwritten):"
     ),
     "half a lock that was read is held, whatever another reading shows": lambda: rewritten(
         earlier, "s.held_until = max(s.held_until, turn.now.boot + failure.held * isinstance(request, e.Get))", "pass"

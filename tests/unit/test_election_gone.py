@@ -165,6 +165,13 @@ def test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_b
     story.waits(0.1).writes().asked(e.Lead)
 
 
+def test_a_lock_that_may_have_been_created_without_an_answer_and_is_anothers_is_not_had_sooner() -> None:
+    """Likewise, where hands put a shorter record over whoever took it."""
+    story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(8)
+    story.reads(story.lock("nobody", duration=5)).idles(14.9)
+    story.waits(0.1).writes().asked(e.Lead)
+
+
 def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
     """It may be of who had it; but the control plane changes the Endpoints of a Service as often as it likes."""
     story = Story().wakes().reads(bare := Observed(Record(), version="900")).fails(Kind.CONFLICT).waits(2)

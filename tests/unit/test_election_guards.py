@@ -211,6 +211,9 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "also where one without a record took its place": (
         vanishing.test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_by_then_is_not_free
     ),
+    "or hands put a shorter record over who took it": (
+        vanishing.test_a_lock_that_may_have_been_created_without_an_answer_and_is_anothers_is_not_had_sooner
+    ),
     "half a lock that was read is held, whatever another reading shows": (
         vanishing.test_half_a_lock_that_was_read_is_waited_for_though_another_was_seen_before
     ),

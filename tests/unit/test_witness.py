@@ -123,6 +123,25 @@ def test_a_rival_that_lives_on_beside_others_is_no_overlap(
     assert [each.earlier and each.earlier.identity for each in witness.overlaps()] == ["a"]
 
 
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_rival_that_outlives_the_next_is_the_newest_that_runs(
+    processes: Processes, witness: Witness, *, killed: bool
+) -> None:
+    """Whoever was killed says nothing more, and who has ended has said so."""
+    processes.start(witness.command("--rival"), env={"KLEADER_IDENTITY": "rival"})
+    witness.wait_beats(1)
+    later = processes.start(witness.command(), env=env("a", 1))
+    term = witness.wait_start(2)
+    later.signal(signal.SIGKILL if killed else signal.SIGTERM)
+    later.wait()
+    since = witness.now(term).last if killed else term.last
+    witness.wait(lambda: witness.terms()[0].last > since, "the rival beats on")
+    running, newest = witness.newest(since), witness.newest()
+    assert running is not None
+    assert newest is not None
+    assert (running.identity, newest.identity) == ("rival", "a")
+
+
 @pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGSTOP])
 def test_a_rival_that_starts_beside_another_s_command_is_an_overlap(
     processes: Processes, witness: Witness, number: signal.Signals
