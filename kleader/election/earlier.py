@@ -72,11 +72,23 @@ def mind_claim(turn: Turn, seen: Observed | None) -> None:
     while it is the very version that was seen before.
     """
     s, now = turn.s, turn.now.boot
-    if seen is None or not s.mine(seen) or (s.seen and s.mine(s.seen) and s.seen.same_version(seen)):
+    if seen is None or not s.mine(seen):
         return
-    if seen.record.renewed not in {renewed for renewed, _ in s.lately(now)}:
+    if not _anew(turn, seen) <= {renewed for renewed, _ in s.lately(now)}:
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # one like this candidate may have had it unseen
         _distrust(turn)
+
+
+def _anew(turn: Turn, seen: Observed) -> set[int | None]:
+    """The renewTimes that are there since the lock was last seen to be one's own.
+
+    Of both halves of a multilock: one may be what was just written, the other there again over a leader.
+    """
+    s = turn.s
+    known = (s.seen.version, s.seen.second) if s.seen and s.mine(s.seen) else (None, None)
+    parts = seen.beside if s.me.twofold and seen.beside else ((seen.record,),)
+    versions = zip(parts, (seen.version, seen.second), known, strict=False)
+    return {part[0].renewed for part, version, was in versions if part and version != was}
 
 
 def mind_creation(turn: Turn, seen: Observed) -> None:

@@ -62,6 +62,7 @@ FOUND = {
     "a claim that is read in another version is no right to lead": ("annotation", 965951680),
     "a claim is one for as long as a term by it": ("annotation", 965951680),
     "a claim that is restored is not released": ("coordinated", 1901949371),
+    "half a claim that is restored is no right to lead": ("to lease, any length", 370866742),
     "a predecessor's claim waits anew": ("annotation", 965951680),
     "nor, when the lock is gone, the wait for it": ("lease, any length", 392),
     "a pair: one that is created anew without a record is missed": ("to lease, any length", 207),

@@ -118,6 +118,11 @@ def test_a_claim_of_ones_own_that_hands_restore_is_no_right_to_lead() -> None:
     assert schedule(965951680, "annotation").play_or_fail() is None
 
 
+def test_half_a_claim_of_ones_own_that_hands_restore_is_no_right_to_lead() -> None:
+    """The other half was written just now."""
+    assert schedule(370866742, "to lease, any length").play_or_fail() is None
+
+
 def test_a_claim_of_ones_own_that_hands_restore_is_not_released() -> None:
     """Its candidate was stopped, asked to end, and did not know of the leader; the control plane then named a third."""
     assert schedule(1901949371, "coordinated").play_or_fail() is None

@@ -147,7 +147,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         earlier, "s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(", "s.held_until = max("
     ),
     "a claim that is read in another version is no right to lead": lambda: rewritten(
-        earlier, "s.seen.same_version(seen)", "s.mine(seen)"
+        earlier, "if part and version != was", "if part and was is None"
     ),
     "a claim is one for as long as a term by it": lambda: rewritten_method(
         State, "lately", " if now < self.me.timing.kill_at(each[1])", ""
@@ -159,13 +159,16 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "s.doubt, s.claims = False, frozenset()", "s.doubt = False"
     ),
     "a claim is the very one that was written": lambda: rewritten(
-        earlier, "if seen.record.renewed not in {renewed for renewed, _ in s.lately(now)}:", "if not s.lately(now):"
+        earlier, "if not _anew(turn, seen) <= {renewed for renewed, _ in s.lately(now)}:", "if not s.lately(now):"
     ),
     "who renewed unseen is waited for by who reads its claim again": lambda: rewritten(
         earlier, "max(s.ready_at, turn.now.boot + s.gone_wait)", "max(s.ready_at, s.held_until)"
     ),
     "a claim that is restored is not released": lambda: rewritten(
         release, "        earlier.mind_claim(turn, seen)\n", ""
+    ),
+    "half a claim that is restored is no right to lead": lambda: rewritten(
+        earlier, "if s.me.twofold and seen.beside else", "if False else"
     ),
     "what was given back is no claim": lambda: rewritten(release, "turn.s.claims = frozenset()", "pass"),
     "a release without an answer may have been done": lambda: rewritten(release, "s.left and not (", "False and not ("),

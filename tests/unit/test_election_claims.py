@@ -183,6 +183,21 @@ def test_a_claim_that_was_given_back_is_none_though_it_was_written_just_now(pref
     assert preferred or leads_at(story) >= may_run_until(renewed)
 
 
+def test_half_a_claim_of_long_ago_makes_no_leader_of_who_has_just_written_the_other() -> None:
+    """Hands have put it back over a leader, who may have renewed until then."""
+    story = Story(twofold=True)
+    claim = story.follows().waits(15).landed()
+    story.fails(Kind.UNREACHABLE, after=5).reads(claim).fails(Kind.UNREACHABLE)
+    cut_off(story, 36)
+    story.reads(story.lock("second")).waits(15)
+    written = story.landed()
+    story.fails(Kind.CONFLICT)
+    halves = tuple((each.record, each.incarnation) for each in (written, claim))
+    renewed = story.now - START
+    story.reads(replace(written, version=story.version(), beside=halves))
+    assert leads_at(story) >= may_run_until(renewed)
+
+
 @pytest.mark.parametrize("transfer", ["", "next"])
 def test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be(transfer: str) -> None:
     """Another has led since, until hands put it back."""

@@ -195,6 +195,9 @@ HELD_BY: dict[str, Callable[[], None]] = {
         claims.test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be("")
     ),
     "who saw nobody waits for one like itself": (claims.test_a_creation_of_long_ago_makes_no_leader_of_who_saw_nobody),
+    "half a claim that is restored is no right to lead": (
+        claims.test_half_a_claim_of_long_ago_makes_no_leader_of_who_has_just_written_the_other
+    ),
     "no two claims have one renewTime": claims.test_no_two_claims_have_one_renew_time,
     "what one has just written is one's own": lambda: (
         claims.test_lost_answers_to_the_renewals_of_a_claim_do_not_lengthen_its_wait(14)
