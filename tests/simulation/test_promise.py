@@ -45,6 +45,7 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
     trials.count(tally.times.total(), "simulated troubles")
 
 
+@pytest.mark.timeout(300)
 def test_whatever_the_model_knows_of_befalls_somebody() -> None:
     """A trouble that nobody meets any more would prove nothing, and not be missed."""
     known = {*FATES, *LAPSES, *FALLS, *TRIPS, *GAPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
