@@ -50,7 +50,7 @@ FOUND = {
         2945218166,
     ),
     "a pair: both must have one holder": ("to lease", 141),
-    "a pair: holders that differ are held for the longest": ("to lease, client-go", 20),
+    "a pair: holders that differ are held for the longest": ("to lease, client-go", 469),
     "a pair: a change of either starts the wait anew": ("from annotation", 504),
     "a pair: one that was there is missed": ("from annotation", 1437),
     "a lock created anew without a record is not free": ("lease", 14),

@@ -156,6 +156,7 @@ def _told_with(hash_seed: str) -> str:
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.timeout(300)
 def test_each_of_the_troubles_that_a_failure_is_told_with_is_needed() -> None:
     def overlaps(numbers: Iterable[int]) -> bool:
         world = schedule(seed, "lease")
