@@ -54,10 +54,10 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     s = turn.s
     if s.doubt and not (seen and s.mine(seen)):  # another may have had what was created without an answer
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
-    s.behind = s.behind and told
-    unseen = s.behind and s.seen is None if told else not (seen and s.seen and s.seen.same_version(seen))
+    unseen = s.behind and _begins(s.seen, seen) if told else not (seen and s.seen and s.seen.same_version(seen))
     if unseen:
         earlier.mind_gap(turn, seen)
+    s.behind = s.behind and told
     if seen is None:
         _vanished(turn)
     elif s.seen is None or unseen or not s.seen.same_record(seen):
@@ -69,6 +69,13 @@ def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
     s.known, s.spent = True, False
 
 
+def _begins(before: Observed | None, seen: Observed | None) -> bool:
+    """Whether a watch tells for the first time of what was missing: it began some time after that was read."""
+    if before is None or before.beside is None or seen is None or seen.beside is None:
+        return before is None
+    return any(was is None and part for was, part in zip(before.beside, seen.beside, strict=True))
+
+
 def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
@@ -78,7 +85,8 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
     if s.mine(seen):
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # somebody may take it from us, and be deleted
         return
-    s.doubt, s.claims = False, frozenset()  # nothing written over what was there before can come through any more
+    s.doubt = False  # nothing written over what was there before can come through any more
+    s.claims = earlier.claims_left(turn, before, seen)
     earlier.mind_holder(turn, before, seen, told=told)
     s.stumbles = 0 if holder else s.stumbles
     given = s.given(seen)

@@ -27,7 +27,7 @@ def _mind_holder(turn: Turn, before: Observed | None, seen: Observed, *, told: b
     s, record = turn.s, seen.record
     if s.named(seen) or (before is not None and (before.record, before.beside) == (record, seen.beside)):
         return
-    changed_hands = told and before is not None and before.record.holder != record.holder
+    changed_hands = told and not s.me.twofold and before is not None and before.record.holder != record.holder
     if changed_hands and record.holder and record.acquired is None and not seen.fault:
         return
     if seen.given_up:
@@ -53,7 +53,7 @@ def mind_gap(turn: Turn, seen: Observed | None) -> None:
         return
     unseen = s.gone_wait
     if before and before.record.holder and not (s.mine(before) or s.named(before)):
-        unseen = max(longest(turn, before), s.me.timing.lease_duration)
+        unseen = max(longest(turn, before), s.me.timing.lease_duration, unseen if s.behind else 0.0)
     s.gone_wait, s.held_until = max(s.gone_wait, unseen), max(s.held_until, turn.now.boot + unseen)
 
 
@@ -77,6 +77,16 @@ def mind_claim(turn: Turn, seen: Observed | None) -> None:
     if not _anew(turn, seen) <= {renewed for renewed, _ in s.lately(now)}:
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)  # one like this candidate may have had it unseen
         _distrust(turn)
+
+
+def claims_left(turn: Turn, before: Observed | None, seen: Observed) -> frozenset[tuple[int, float]]:
+    """None, where another has the lock; but a watch tells of one's own write to a multilock half by half."""
+    s = turn.s
+    if not (s.me.twofold and before and before.beside and seen.beside):
+        return frozenset()
+    me = (s.me.identity, s.incarnation)
+    changed = [part for was, part in zip(before.beside, seen.beside, strict=True) if part != was]
+    return s.claims if all(part and (part[0].holder, part[1]) == me for part in changed) else frozenset()
 
 
 def _anew(turn: Turn, seen: Observed) -> set[int | None]:

@@ -86,7 +86,8 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
 
 def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     """Whether a release was done is not known, nor who has led since: read before writing again."""
-    if failure.kind is Kind.UNREACHABLE and isinstance(request, e.Write) and not request.incarnation:
+    maybe = failure.kind is Kind.UNREACHABLE or failure.held  # half of it, at least
+    if maybe and isinstance(request, e.Write) and not request.incarnation:
         turn.s.left = request.base
     renew.failed(turn, request, failure)
 

@@ -163,7 +163,7 @@ class MultiLock:
         """What is there; what is not is as it was, and so is what was created anew by who is no candidate."""
         for i, part in enumerate(pair):
             if part and _written(part):
-                self._known[i] = max(1, part.record.duration)
+                self._known[i] = max(1, part.record.duration, self._known[i] if part.fault else 0)
                 if len(self._shown[i]) <= 1:
                     self._shown[i].add((part.record.holder, part.incarnation))
 

@@ -62,7 +62,10 @@ FOUND = {
     "a claim that is read in another version is no right to lead": ("annotation", 965951680),
     "a claim is one for as long as a term by it": ("annotation", 965951680),
     "a claim that is restored is not released": ("coordinated", 1901949371),
-    "half a claim that is restored is no right to lead": ("to lease, any length", 370866742),
+    "half a claim that is restored is no right to lead+what is told half by half is one's own": (
+        "to lease, any length",
+        370866742,
+    ),
     "a predecessor's claim waits anew": ("annotation", 965951680),
     "nor, when the lock is gone, the wait for it": ("lease, any length", 392),
     "a pair: one that is created anew without a record is missed": ("to lease, any length", 207),
@@ -110,6 +113,12 @@ UNIT_TESTS_ONLY = {
     "a pair: one that was created is known, whatever becomes of the other": "rare: likewise",
     "a pair: one without a record is created anew": "rare: hands do so twice, and who took half in between is not seen",
     "a pair: one without a record says nothing of who had it": "a half without a record counts as gone all the same",
+    "half a release was done": "rare: a label comes between the two halves, hands before the next look",
+    "who had half a lock since is another": "rare: within a lease duration hands let it in, and put the claim back",
+    "half a watch that begins late leaves something out": "a watch of the model begins when it is asked for",
+    "who takes half a lock was not named": "rare: hands leave half without an acquireTime, then lay on the other",
+    "who was read behind the watch's back is known at the next gap": "rare: it is read beside a watch that then ends",
+    "a pair: one that cannot be read is held as before": "hands leave no lock that they garbled unmended",
     "a lock created for us is free if it was missing": "rare: deleted while a machine is down that is named next",
 }
 

@@ -103,13 +103,13 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "who renewed unseen is waited for": lambda: replaced((earlier,), "mind_gap", lambda _turn, _seen: None),
     "a wait for who renewed unseen comes to an end": lambda: rewritten(
-        earlier, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "pass"
+        earlier, "unseen = max(longest(turn, before), s.me.timing.lease_duration, ", "unseen = max(unseen, "
     ),
     "who had a lock without a record unseen is waited for": lambda: rewritten(
         earlier, "    unseen = s.gone_wait\n", "    unseen = 0.0\n"
     ),
     "one like this candidate that was never seen is waited for": lambda: rewritten(
-        earlier, "unseen = max(longest(turn, before), s.me.timing.lease_duration)", "unseen = longest(turn, before)"
+        earlier, "max(longest(turn, before), s.me.timing.lease_duration, ", "max(longest(turn, before), "
     ),
     "the same record in another version was written anew": lambda: replaced(
         (Observed,), "same_version", Observed.same_record
@@ -156,7 +156,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         renew, "    earlier.mind_half(turn, request, failure)  # for a new candidacy\n", ""
     ),
     "a claim is none any more when another was seen": lambda: rewritten(
-        acquire, "s.doubt, s.claims = False, frozenset()", "s.doubt = False"
+        acquire, "    s.claims = earlier.claims_left(turn, before, seen)\n", ""
     ),
     "a claim is the very one that was written": lambda: rewritten(
         earlier, "if not _anew(turn, seen) <= {renewed for renewed, _ in s.lately(now)}:", "if not s.lately(now):"
@@ -166,6 +166,23 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "a claim that is restored is not released": lambda: rewritten(
         release, "        earlier.mind_claim(turn, seen)\n", ""
+    ),
+    "half a release was done": lambda: rewritten(release, " or failure.held  # half of it, at least", ""),
+    "what is told half by half is one's own": lambda: rewritten(
+        acquire, "earlier.claims_left(turn, before, seen)", "frozenset()"
+    ),
+    "who had half a lock since is another": lambda: rewritten(
+        earlier, "all(part and (part[0].holder, part[1]) == me for part in changed)", "True"
+    ),
+    "half a watch that begins late leaves something out": lambda: rewritten(
+        acquire, "any(was is None and part for was, part in zip(before.beside, seen.beside, strict=True))", "False"
+    ),
+    "who takes half a lock was not named": lambda: rewritten(earlier, "told and not s.me.twofold and", "told and"),
+    "who was read behind the watch's back is known at the next gap": lambda: rewritten(
+        earlier, ", unseen if s.behind else 0.0)", ")"
+    ),
+    "a pair: one that cannot be read is held as before": lambda: rewritten_method(
+        MultiLock, "_remember", ", self._known[i] if part.fault else 0", ""
     ),
     "half a claim that is restored is no right to lead": lambda: rewritten(
         earlier, "if s.me.twofold and seen.beside else", "if False else"

@@ -9,7 +9,7 @@ import pytest
 
 from kleader.election import events as e
 from kleader.election.events import Kind
-from kleader.election.record import SECOND
+from kleader.election.record import SECOND, UNKNOWN
 from kleader.election.state import Phase, resume_waiting
 from tests.support.election import START, TERM, TIMING, Story, candidate
 from tests.unit.test_election_coordinated import Coordinated
@@ -69,6 +69,32 @@ def test_ones_own_write_that_is_found_to_have_been_done_makes_a_leader_with_the_
     story = Story().follows().waits(15)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).reads(landed).writes().asked(e.Lead)
+
+
+def test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_once() -> None:
+    """Of a multilock, all of it before the answer; in between the halves have not one holder."""
+    story = Story(twofold=True)
+    other = story.lock("")
+    story.follows(replace(story.lock("other"), beside=((other.record, ""),) * 2))
+    story.sees(replace(other, beside=((other.record, ""),) * 2))
+    landed = story.landed()
+    own = (landed.record, landed.incarnation)
+    story.sees(replace(story.lock(UNKNOWN), beside=(own, (other.record, ""))))
+    seen = replace(landed, version=story.version(), beside=(own, own))
+    story.sees(seen).tell(e.Wrote(story.pending(e.Write), seen)).asked(e.Lead)
+
+
+def test_a_claim_of_which_half_was_anothers_meanwhile_that_is_restored_makes_no_leader() -> None:
+    """Whoever had that half may lead by it alone."""
+    story = Story(twofold=True).follows().waits(15)
+    claim = story.landed()
+    own = (claim.record, claim.incarnation)
+    claim = replace(claim, beside=(own, own))
+    story.fails(Kind.UNREACHABLE).reads(claim).fails(Kind.UNREACHABLE).waits(2)
+    story.reads(replace(story.lock(UNKNOWN), beside=(own, (story.lock("single").record, ""))))
+    looked = story.now - START
+    story.waits(1).sees(restored(story, claim))
+    assert leads_at(story) >= looked + 15
 
 
 def test_ones_own_write_of_which_the_watch_tells_before_its_answer_makes_a_leader_at_once() -> None:
@@ -205,6 +231,16 @@ def test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let
     term = story.state.seen
     assert term
     story.tell(e.Emptied(release=True, to=transfer)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5)
+    assert story.reads(restored(story, term)).asked(e.Done).released is False
+
+
+@pytest.mark.parametrize("transfer", ["", "next"])
+def test_a_multilock_that_was_released_by_half_and_is_ones_own_again_is_let_be(transfer: str) -> None:
+    """Who knows that half alone has led since, until hands put it back; the other half had a new label."""
+    story = Story(twofold=True).leads()
+    term = story.state.seen
+    assert term
+    story.tell(e.Emptied(release=True, to=transfer)).fails(Kind.CONFLICT, held=15).waits(0.5)
     assert story.reads(restored(story, term)).asked(e.Done).released is False
 
 

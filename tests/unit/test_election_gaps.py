@@ -8,7 +8,7 @@ import pytest
 
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
-from kleader.election.record import Record
+from kleader.election.record import UNKNOWN, Record
 from kleader.election.state import Phase, resume_waiting
 from tests.support.election import ME, START, TERM, Story, candidate
 from tests.unit.test_election_coordinated import Coordinated
@@ -186,6 +186,38 @@ def test_half_of_a_watch_that_begins_behind_forgets_nobody() -> None:
     looked = story.now - START
     story.reads(replace(story.lock(""), torn=True, gone=True, beside=(one, None)))
     story.sees(replace(free, beside=(one, one))).fails(Kind.MISSING).reads(None)
+    assert leads_at(story) >= looked + 60
+
+
+def test_half_a_watch_that_begins_late_leaves_out_who_had_that_half_until_then() -> None:
+    """It was missing; its holder has created it anew, and renewed, and hands put back what was there before."""
+    story = Story(twofold=True)
+    dead, single = (story.lock("dead").record, ""), (story.lock("single", duration=60).record, "")
+    story.follows(replace(story.lock(UNKNOWN, duration=60), beside=(dead, single))).waits(3).tell(e.WatchEnded())
+    story.reads(replace(story.lock("dead", duration=60), torn=True, gone=True, beside=(dead, None))).waits(4)
+    told = story.now - START
+    story.sees(replace(story.lock("dead"), beside=(dead, dead)))
+    assert leads_at(story) >= told + 60
+
+
+def test_who_takes_half_a_multilock_was_not_named() -> None:
+    """The other half, without an acquireTime, is of hands; so is the shorter record over who took it."""
+    story = Story(twofold=True)
+    hands, single = (story.lock("hands", acquired=None).record, ""), (story.lock("single", duration=60).record, "")
+    story.follows(replace(story.lock("hands", duration=5, acquired=None), beside=(hands, hands))).waits(1)
+    story.sees(replace(story.lock(UNKNOWN, duration=60, acquired=None), beside=(hands, single)))
+    told = story.now - START
+    story.waits(1).sees(replace(story.lock("hands", duration=5), beside=(hands, (story.lock("hands").record, ""))))
+    assert leads_at(story) >= told + 60
+
+
+def test_who_was_read_behind_the_watch_s_back_is_not_forgotten_by_the_next_gap() -> None:
+    """The watch goes on with what was before, and ends; hands put that back."""
+    story, _ = overtaken()
+    before = story.lock("short", duration=5)
+    story.sees(before)
+    looked = cut_off(story, 20)
+    story.reads(replace(before, version="900"))
     assert leads_at(story) >= looked + 60
 
 

@@ -195,6 +195,25 @@ HELD_BY: dict[str, Callable[[], None]] = {
         claims.test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be("")
     ),
     "who saw nobody waits for one like itself": (claims.test_a_creation_of_long_ago_makes_no_leader_of_who_saw_nobody),
+    "half a release was done": lambda: (
+        claims.test_a_multilock_that_was_released_by_half_and_is_ones_own_again_is_let_be("")
+    ),
+    "what is told half by half is one's own": (
+        claims.test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_once
+    ),
+    "who had half a lock since is another": (
+        claims.test_a_claim_of_which_half_was_anothers_meanwhile_that_is_restored_makes_no_leader
+    ),
+    "half a watch that begins late leaves something out": (
+        gaps.test_half_a_watch_that_begins_late_leaves_out_who_had_that_half_until_then
+    ),
+    "who takes half a lock was not named": gaps.test_who_takes_half_a_multilock_was_not_named,
+    "who was read behind the watch's back is known at the next gap": (
+        gaps.test_who_was_read_behind_the_watch_s_back_is_not_forgotten_by_the_next_gap
+    ),
+    "a pair: one that cannot be read is held as before": lambda: (
+        pairing.test_one_that_cannot_be_read_any_more_is_held_for_as_long_as_it_was(pairing.Server())
+    ),
     "half a claim that is restored is no right to lead": (
         claims.test_half_a_claim_of_long_ago_makes_no_leader_of_who_has_just_written_the_other
     ),

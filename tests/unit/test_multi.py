@@ -113,6 +113,16 @@ def test_holders_that_differ_are_held_for_ones_own_duration_at_least(server: Ser
     assert get(multi(server)).record.duration == MINE
 
 
+def test_one_that_cannot_be_read_any_more_is_held_for_as_long_as_it_was(server: Server) -> None:
+    put(server, EndpointsLock, replace(HELD, duration=4))
+    put(server, Lease, replace(HELD, holder="l", duration=60))
+    lock = multi(server)
+    durations = [get(lock).record.duration]
+    server.found["leases"]["spec"]["leaseDurationSeconds"] = "odd"
+    durations += [get(lock).record.duration for _ in range(2)]
+    assert durations == [60, 60, 60]
+
+
 def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
     """Also of the one whose clock is behind."""
     put(server, EndpointsLock, replace(HELD, renewed=20_000_000))
