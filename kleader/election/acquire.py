@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
 CROWD = 4  # races lost in a row that tell a crowd from a few rivals
 SPREAD = 1.0  # seconds over which a crowd spreads
+ASIDE = 4  # lease durations for who may write but half a multilock: others may have longer ones
 SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
 
 
@@ -226,6 +227,8 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     if failure.kind is Kind.CONFLICT:
         s.gone_wait = max(s.gone_wait, s.me.timing.lease_duration)
     earlier.mind_half(turn, request, failure)
+    if failure.held and isinstance(request, e.Write) and failure.kind in {Kind.DENIED, Kind.REFUSED}:
+        turn.stay_away(ASIDE * s.gone_wait)  # half a write starts the others' wait anew: they could never have the lock
     if failure.kind is Kind.HOPELESS:
         s.verdict = e.GiveUp(failure.message, FAILED)
         release.close(turn, release=True)

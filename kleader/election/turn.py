@@ -63,7 +63,7 @@ class Turn:
         s.stumbles += 1
 
     def stay_away(self, seconds: float) -> None:
-        """Make no request for so long, which the API server asked for, and a little longer: others were asked too."""
+        """Make no request for so long, as the API server has asked for, say, and a little longer: others were too."""
         self.s.call_at = max(self.s.call_at, self.now.boot + seconds * (1 + self.now.luck / 10))
 
     def poll_period(self) -> float:

@@ -288,3 +288,15 @@ def test_a_pair_that_is_not_watched_any_more_is_read_before_the_next_write() -> 
     story = Story(twofold=True).follows().waits(15).fails(Kind.THROTTLED, retry_after=8)
     story.idles(7.9)
     story.waits(1).asked(e.Get)
+
+
+def test_who_may_write_but_half_a_pair_stands_aside() -> None:
+    """Half a write starts everybody's wait anew: who is always the first to try would keep all from the lock."""
+    story = Story(twofold=True).follows().waits(15).fails(Kind.DENIED, held=15)
+    story.idles(59.9)
+    story.waits(7).asked(e.Get)
+
+
+def test_who_may_write_neither_of_a_pair_tries_as_often_as_ever() -> None:
+    story = Story(twofold=True).follows().waits(15).fails(Kind.DENIED)
+    story.waits(5).asked(e.Get)
