@@ -90,6 +90,7 @@ class Daemon:
     def pause(self) -> None:
         """Stop it where it stands (SIGSTOP): its connections stay open, and nobody answers."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # a thread of it may serve until then
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
