@@ -110,9 +110,8 @@ def _parted(turn: Turn, before: Observed, seen: Observed) -> bool:
     """
     if seen.beside is None:
         return seen.record.unwritten or before.same_record(seen)
-    me = (turn.s.me.identity, turn.s.incarnation)
-    changed = [part for was, part in zip(before.beside, seen.beside, strict=True) if part != was]
-    return all(part is None or part[0].unwritten or (part[0].holder, part[1]) == me for part in changed)
+    changed = seen.changed_halves(before)
+    return all(half is None or half[0].unwritten or turn.s.has(half) for half in changed)
 
 
 def _vanished(turn: Turn) -> None:

@@ -84,9 +84,7 @@ def claims_left(turn: Turn, before: Observed | None, seen: Observed) -> frozense
     s = turn.s
     if not (s.me.twofold and before and before.beside and seen.beside):
         return frozenset()
-    me = (s.me.identity, s.incarnation)
-    changed = [part for was, part in zip(before.beside, seen.beside, strict=True) if part != was]
-    return s.claims if all(part and (part[0].holder, part[1]) == me for part in changed) else frozenset()
+    return s.claims if all(s.has(half) for half in seen.changed_halves(before)) else frozenset()
 
 
 def _anew(turn: Turn, seen: Observed) -> set[int | None]:

@@ -47,6 +47,10 @@ class Observed:
         """Whether nobody has written since: not so with the same record again, in another version or another object."""
         return (self.version, self.second) == (other.version, other.second)
 
+    def changed_halves(self, before: Observed) -> list[Any]:
+        """Of a multilock, whichever is not as it was: its record and incarnation, or None where it is missing."""
+        return [half for was, half in zip(before.beside, self.beside, strict=True) if half != was]
+
     @property
     def given_up(self) -> bool:
         """Whether a holder has emptied it; a lock without a record was not given up by anybody."""

@@ -6,9 +6,13 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from math import inf
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from kleader.election.events import Get, GiveUp, Observed, Write
 from kleader.election.timing import FIRST_TRY, Timing
+
+if TYPE_CHECKING:
+    from kleader.election.record import Record
 
 
 class Phase(Enum):
@@ -155,6 +159,10 @@ class State:
     def wholly_mine(self, seen: Observed | None) -> bool:
         """Likewise, of a multilock in both of its objects."""
         return seen is not None and self.mine(seen) and not seen.torn
+
+    def has(self, half: tuple[Record, str] | None) -> bool:
+        """Whether half a multilock shows this very candidacy."""
+        return half is not None and (half[0].holder, half[1]) == (self.me.identity, self.incarnation)
 
     def named(self, seen: Observed) -> bool:
         """Whether the control plane has named this candidate: it does so without an acquireTime."""

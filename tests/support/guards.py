@@ -172,7 +172,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         acquire, "earlier.claims_left(turn, before, seen)", "frozenset()"
     ),
     "who had half a lock since is another": lambda: rewritten(
-        earlier, "all(part and (part[0].holder, part[1]) == me for part in changed)", "True"
+        earlier, "all(s.has(half) for half in seen.changed_halves(before))", "True"
     ),
     "half a watch that begins late leaves something out": lambda: rewritten(
         acquire, "any(was is None and part for was, part in zip(before.beside, seen.beside, strict=True))", "False"
