@@ -64,6 +64,7 @@ def got(turn: Turn, seen: Observed | None) -> None:
         if turn.now.boot < s.stop_at:
             _write(turn, None)  # the leader is the first to recreate what was deleted
     elif seen.untouched and seen.record.holder == s.me.identity:
+        _mind_preference(turn, seen)
         if turn.now.boot < s.stop_at:
             _write(turn, seen)  # deleted, and created anew by the control plane, for us
     elif seen.fault:

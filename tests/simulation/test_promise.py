@@ -124,6 +124,11 @@ def test_half_a_claim_of_ones_own_that_hands_restore_is_no_right_to_lead() -> No
     assert schedule(370866742, "to lease, any length").play_or_fail() is None
 
 
+def test_who_leads_with_a_lock_created_anew_for_it_yields_to_who_is_preferred() -> None:
+    """It never did: that one reading was of a lock that nobody had written yet, and every write after it succeeded."""
+    assert schedule(499979177429, "coordinated").play_or_fail() is None
+
+
 def test_a_claim_of_ones_own_that_hands_restore_is_not_released() -> None:
     """Its candidate was stopped, asked to end, and did not know of the leader; the control plane then named a third."""
     assert schedule(1901949371, "coordinated").play_or_fail() is None

@@ -351,7 +351,12 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "the answer to what was given back hides no news": lambda: rewritten(
         acquire, "if not s.news:\n            _observe", "if True:\n            _observe"
     ),
-    "a leader yields to who is preferred": lambda: rewritten(renew, "        _mind_preference(turn, seen)\n", ""),
+    "a leader yields to who is preferred": lambda: rewritten(
+        renew, "        _mind_preference(turn, seen)\n        mind_request", "        mind_request"
+    ),
+    "also where its lock was created anew for it": lambda: rewritten(
+        renew, "        _mind_preference(turn, seen)\n        if", "        if"
+    ),
     "a leader keeps a lock created anew for it": lambda: rewritten(renew, "elif seen.untouched and", "elif False and"),
     "a leader keeps none but a lock created anew": lambda: rewritten(renew, "elif seen.untouched and", "elif"),
     "a naming is no sign of life": lambda: replaced((named,), "by_control_plane", lambda *_: False),

@@ -383,6 +383,14 @@ def test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dea
     assert not story.all(e.Yield)
 
 
+def test_a_leader_yields_to_who_is_preferred_also_where_its_lock_was_created_anew_for_it() -> None:
+    """The write that then makes the lock its own need not take the preference away."""
+    story = Coordinated().leads()
+    story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(untouched=True), preferred="better"))
+    assert "better" in story.asked(e.Yield).reason
+    story.writes().asked(e.Extend)
+
+
 def test_a_leader_that_yielded_releases_in_good_order_and_may_contend_again() -> None:
     story = yielding()
     story.writes().tell(EMPTIED)

@@ -346,6 +346,9 @@ HELD_BY: dict[str, Callable[[], None]] = {
     "a leader yields to who is preferred": (
         naming.test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dead
     ),
+    "also where its lock was created anew for it": (
+        naming.test_a_leader_yields_to_who_is_preferred_also_where_its_lock_was_created_anew_for_it
+    ),
     "a leader keeps a lock created anew for it": (
         naming.test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on
     ),
