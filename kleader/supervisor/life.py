@@ -223,6 +223,8 @@ class Life(Leading):
         if pid == self._elector.pid:
             self._minder.ended(status, now)
             self.hear(now)  # its last words
+            if self._state is State.STOPPING:
+                self._mind_guard()
         elif self._command.main and pid == self._command.main.pid:
             self._on_main(self._command.main, status, now)
         elif self._standby.reaped(pid, status, self._state, now):

@@ -134,6 +134,20 @@ MUTANTS = [
         "process/test_deadline.py::test_words_of_another_term_and_after_the_loss_count_for_nothing",
     ),
     Mutant(
+        "without an elector at the loss the grace ends a kill budget earlier",
+        "supervisor/leading.py",
+        "            term.stop_by = by\n            self._mind_guard()\n",
+        "            term.stop_by = by\n",
+        "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
+    ),
+    Mutant(
+        "when the elector ends in the grace, that ends a kill budget earlier",
+        "supervisor/life.py",
+        "            if self._state is State.STOPPING:\n                self._mind_guard()\n",
+        "",
+        "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
+    ),
+    Mutant(
         "a second TERM kills",
         "supervisor/leading.py",
         '            self._begin_sweep(now)\n            self._log.warning(f"{name(number)} again: killing")\n',

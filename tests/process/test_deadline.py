@@ -197,6 +197,28 @@ def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: 
     wait_gone(term.pid)
 
 
+@pytest.mark.parametrize("lost_first", [False, True], ids=["before the loss", "in the grace"])
+def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier(
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path, *, lost_first: bool
+) -> None:
+    """It may be late itself, and the kernel's timer would leave the descendants behind. No other can be started."""
+    full, flag, long = tmp_path / "full", tmp_path / "lost", {"grace": 600, "kill": 600}
+    told = [str(flag), "lost", {"reason": "not renewed", "kill_now": False}]
+    script = [[0, "lead", lead(60 if lost_first else 3, 590)], told]
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), script, plan=long, full=str(full))
+    term, descendant = witness.wait_start(), witness.wait_descendant()
+    full.touch()
+    if lost_first:
+        flag.touch()
+        kleader.wait_err("stopping the command with SIGTERM")
+    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    assert kleader.wait() == 255
+    assert not alive(term.pid)
+    assert not alive(descendant.pid)
+    assert ("cannot start the elector" in kleader.err) is not lost_first
+    assert "the command did not stop in time: killing" in kleader.err
+
+
 def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     """Without the kernel's guard, as PID 1 is: no grace, no second start."""
     script = [[0, "lead", lead(3.0, 3.2)]]
