@@ -204,7 +204,7 @@ def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_ea
     """It may be late itself, and the kernel's timer would leave the descendants behind. No other can be started."""
     full, flag, long = tmp_path / "full", tmp_path / "lost", {"grace": 600, "kill": 600}
     told = [str(flag), "lost", {"reason": "not renewed", "kill_now": False}]
-    script = [[0, "lead", lead(60 if lost_first else 3, 590)], told]
+    script = [[0, "lead", lead(60 if lost_first else 6, 590)], told]
     kleader = scripted(witness.command("--ignore-term", "--descendant"), script, plan=long, full=str(full))
     term, descendant = witness.wait_start(), witness.wait_descendant()
     full.touch()
