@@ -17,7 +17,7 @@ class Deadline:
     """
 
     def __init__(self, guard: KillTimer | None, kill_budget: float) -> None:
-        self._guard = guard
+        self._guard, self._budget = guard, kill_budget
         self.margin = max(kill_budget / 4, 0.02)  # seconds; the sweep must come round more often
         self.stop_at = self.kill_at = math.inf
 
@@ -30,11 +30,12 @@ class Deadline:
         """The term was renewed: deadlines only ever move forward."""
         self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at), now)
 
-    def passed(self, now: float) -> str:
-        """What has passed, in words; empty while there is time."""
-        if now >= self.kill_at:
-            return "the lease is about to expire"
-        return "the renew deadline has passed" if now >= self.stop_at else ""
+    def kill_by(self, alone_since: float) -> float:
+        """When the tree is killed: a kill budget before kill_at by who is alone then, and may be late.
+
+        The kernel's timer takes no account of why: it would end us, and leave the command's descendants behind.
+        """
+        return min(self.kill_at, max(self.kill_at - self._budget, alone_since))
 
     def awake(self, now: float) -> None:
         """Said by who is past kill_at and is killing: its own death would only leave the rest without a parent."""

@@ -72,6 +72,7 @@ class Elector:
         self.restarts = 0  # after one that failed
         self.start_at = 0.0  # when the next one may be started
         self.heard_at = math.inf
+        self.gone_at = 0.0  # when nobody was left to listen to
 
     @property
     def fd(self) -> int | None:
@@ -109,7 +110,7 @@ class Elector:
             self.heard_at = now
         if not self._channel.open:
             self.kill()  # first, as below
-            self._hang_up()
+            self._hang_up(now)
         return messages
 
     def silent_until(self) -> float:
@@ -128,14 +129,14 @@ class Elector:
         self._deaths = (self._deaths if early else 0) + 1 if failed else 0
         self.start_at = now + (min(_LONGEST_PAUSE, 0.05 * 2**self._deaths) if self._deaths > 1 else 0.0)
 
-    def replace(self) -> None:
+    def replace(self, now: float) -> None:
         """It hangs: end it, and listen no more. In this order, or it would take us for dead and kill the command."""
         self.kill()
         if self._channel:
             self._last_words += self._channel.receive()
-        self._hang_up()
+        self._hang_up(now)
 
-    def _hang_up(self) -> None:
+    def _hang_up(self, now: float) -> None:
         if self._channel:
             self._channel.close()
-            self._channel = None
+            self._channel, self.gone_at = None, now

@@ -89,15 +89,6 @@ class Leading:
             if self._state is State.LEADING:
                 self._stop(self._plan.stop_signal or signal.SIGTERM, now, by, send=True)
             term.stop_by = by
-            self._mind_guard()
-
-    def _mind_guard(self) -> None:
-        """Without an elector nobody acts in our place: be done a kill budget earlier, for we may be late ourselves.
-
-        The kernel's timer takes no account of why: it would end us, and leave the command's descendants behind.
-        """
-        if self._term.lost and not self._elector.pid:  # and none is started any more
-            self._term.stop_by = min(self._term.stop_by, self._deadline.kill_at - self._plan.kill)
 
     def _stop(self, number: int, now: float, by: float, *, send: bool) -> None:
         if not self._command.runs:  # between two starts

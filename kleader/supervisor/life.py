@@ -75,6 +75,10 @@ class Life(Leading):
         """For poll: where the elector and a new command speak, and who watches asks."""
         return self._elector.fd, self._command.news, *self._report.fds
 
+    @property
+    def _kill_at(self) -> float:
+        return self._deadline.kill_by(self._minder.alone_since(self._term))
+
     def due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
         term = self._term
@@ -87,15 +91,16 @@ class Life(Leading):
         if self._state is State.RESTING:
             due.append(self._rest.due(term))
         if self._state in _TIMED:
-            due += [self._deadline.kill_at, math.inf if term.lost else self._deadline.stop_at]
+            due += [self._kill_at, math.inf if term.lost else self._deadline.stop_at]
         return min(due)
 
     def act(self, now: float) -> None:
         """What the clock says."""
         term = self._term
         self._deadline.awake(now)
-        if self._state in _TIMED and (passed := self._deadline.passed(now)):
-            self._lose(passed, now, kill=now >= self._deadline.kill_at)
+        if self._state in _TIMED and now >= min(self._deadline.stop_at, self._kill_at):
+            kill = now >= self._kill_at
+            self._lose("the lease is about to expire" if kill else "the renew deadline has passed", now, kill=kill)
         if not self._hooks.health.well:
             self._unwell(now)
         if self._command.draining and self._command.tree.empty():
@@ -107,7 +112,7 @@ class Life(Leading):
             self._log.warning("the command did not stop in time: killing")
         if self._state is State.SWEEPING and self._sweep.done(now):
             self._swept(now)
-        if now >= term.way_by:
+        if now >= term.way_by and not self.over:
             self._block(now)
         self._mind(now)
 
@@ -185,7 +190,7 @@ class Life(Leading):
 
     def _on_extend(self, extend: m.Extend, now: float) -> None:
         if self._state is State.WAITING:  # its Lead was lost: another will say it
-            self._elector.replace()
+            self._elector.replace(now)
         elif not self._term.lost:
             self._deadline.extend(extend.stop_at, extend.kill_at, now)
             self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)
@@ -223,8 +228,6 @@ class Life(Leading):
         if pid == self._elector.pid:
             self._minder.ended(status, now)
             self.hear(now)  # its last words
-            if self._state is State.STOPPING:
-                self._mind_guard()
         elif self._command.main and pid == self._command.main.pid:
             self._on_main(self._command.main, status, now)
         elif self._standby.reaped(pid, status, self._state, now):

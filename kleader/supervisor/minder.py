@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kleader.supervisor.term import Term
 
 _ENDING = {State.RESTING, State.RELEASING}  # the elector gives up what may be ours, then ends
+_REPLACED = 2.0  # seconds that a successor may take to be there
 _PARTING = 1.0  # seconds that an elector gets to end, beyond a last request
 
 
@@ -46,6 +47,12 @@ class Minder:
             return math.inf
         return elector.silent_until() if elector.pid else elector.start_at
 
+    def alone_since(self, term: Term) -> float:
+        """When the last elector that would kill in the supervisor's place was given up; infinite where there is one."""
+        if self._elector.fd is not None:
+            return math.inf
+        return self._elector.gone_at + (0.0 if term.lost else _REPLACED)
+
     def mind(self, state: State, term: Term, now: float) -> bool:
         """Do what is due. False once there is no elector, and there will be none."""
         due = now >= self.due(state, term)
@@ -53,7 +60,7 @@ class Minder:
             if due and state in _ENDING:
                 self.abandon()
             elif due:
-                self._elector.replace()  # before a word of it, as everywhere: the log's disk may hang
+                self._elector.replace(now)  # before a word of it, as everywhere: the log's disk may hang
                 self._log.warning("the elector is silent: replacing it")
         elif self._drowsy and state is not State.RELEASING:
             self._sleep()
@@ -66,7 +73,7 @@ class Minder:
     def ended(self, status: int, now: float) -> None:
         """Take in what waitpid said of it."""
         if os.WIFSTOPPED(status):
-            self._elector.replace()
+            self._elector.replace(now)
             self._log.warning("the elector was stopped: replacing it")
             return
         self._command.tree.spared.discard(self._elector.pid)

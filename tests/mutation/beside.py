@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         "a standby that does not die costs the lock",
         "supervisor/life.py",
-        "        if now >= term.way_by:\n            self._block(now)\n",
+        "        if now >= term.way_by and not self.over:\n            self._block(now)\n",
         "",
         "process/test_standby.py::test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started",
     ),

@@ -9,8 +9,8 @@ MUTANTS = [
         "an elector that hangs is killed before it loses its link",
         "supervisor/elector.py",
         "        self.kill()\n        if self._channel:\n            self._last_words += self._channel.receive()\n"
-        "        self._hang_up()\n",
-        "        self._hang_up()\n        self.kill()\n",
+        "        self._hang_up(now)\n",
+        "        self._hang_up(now)\n        self.kill()\n",
         "unit/test_minder.py::test_one_that_hangs_is_killed_before_it_loses_its_link",
     ),
     Mutant(
@@ -73,8 +73,8 @@ MUTANTS = [
     Mutant(
         "an elector without a link is killed before it loses ours",
         "supervisor/elector.py",
-        "            self.kill()  # first, as below\n            self._hang_up()\n",
-        "            self._hang_up()\n            self.kill()\n",
+        "            self.kill()  # first, as below\n            self._hang_up(now)\n",
+        "            self._hang_up(now)\n            self.kill()\n",
         "unit/test_minder.py::test_one_that_has_let_go_of_its_link_is_killed",
     ),
     Mutant(
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "an elector that was stopped is killed",
         "supervisor/minder.py",
-        '            self._elector.replace()\n            self._log.warning("the elector was stopped: replacing it")\n',
+        '            self._elector.replace(now)\n            self._log.warning("the elector was stopped: replacing it")\n',
         '            self._log.warning("the elector was stopped: replacing it")\n',
         "unit/test_minder.py::test_one_that_was_stopped_is_killed",
     ),
@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant(
         "who renews what nobody heard it lead is replaced",
         "supervisor/life.py",
-        "            self._elector.replace()\n        elif not self._term.lost:\n",
+        "            self._elector.replace(now)\n        elif not self._term.lost:\n",
         "            pass\n        elif not self._term.lost:\n",
         "process/test_deadline.py::test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced",
     ),

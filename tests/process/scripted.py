@@ -7,8 +7,10 @@ heard: the file to which each elector appends what it hears, with the instant, i
 the supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
 fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector;
+or "before signals" are taken, by one that may not kill, once the file exists whose name "when" gives;
 or where the forked child does: "before PDEATHSIG";
-or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's.
+or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's;
+or "undying": an elector that the supervisor kills does not die of it.
 no_timer: without the kernel's guard.
 full: while a file of this name exists, there is no room for another elector.
 """
@@ -112,13 +114,14 @@ def is_time(when: float | str, born: float) -> bool:
     return os.path.exists(when) if isinstance(when, str) else platform.clock() >= born + when  # noqa: PTH110
 
 
-def stop_once(room: Any, name: str) -> None:  # noqa: ANN401
-    """Have the supervisor stop itself where it calls this for the first time."""
+def stop_once(room: Any, name: str, when: str = "/") -> None:  # noqa: ANN401
+    """Have the supervisor stop itself where it calls this for the first time that there is such a file."""
     real = getattr(room, name)
 
     def stopped(*given: Any, **more: Any) -> Any:  # noqa: ANN401
-        setattr(room, name, real)
-        os.kill(os.getpid(), signal.SIGSTOP)
+        if os.path.exists(when):  # noqa: PTH110
+            setattr(room, name, real)
+            os.kill(os.getpid(), signal.SIGSTOP)
         return real(*given, **more)
 
     setattr(room, name, stopped)
@@ -159,12 +162,17 @@ def main() -> None:
         stop_once(child.Child, "let_through")
     elif given.get("fault") == "before PDEATHSIG":
         stop_once(platform, "die_with_parent")
+    elif given.get("fault") == "before signals":
+        stop_once(Life, "hear", given["when"])
+        os.kill = refuse
     elif given.get("fault") == "before kill":
         stop_once(Elector, "kill")
     elif given.get("fault") == "a bug":
         Life._on_extend = fail  # type: ignore[assignment,method-assign]
     elif given.get("fault") == "may not kill":
         os.kill = refuse
+    elif given.get("fault") == "undying":
+        Elector.kill = lambda _self: None  # type: ignore[assignment,method-assign]
     if given.get("no_timer"):
         platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
     starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"], given.get("full", ""))

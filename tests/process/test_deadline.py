@@ -14,7 +14,7 @@ import pytest
 
 from tests.process.conftest import lead
 from tests.process.test_file_lock import state, stop
-from tests.support.processes import alive, wait_gone, wait_until
+from tests.support.processes import PATIENCE, alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from tests.process.conftest import Heard, Scripted
@@ -197,26 +197,58 @@ def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: 
     wait_gone(term.pid)
 
 
-@pytest.mark.parametrize("lost_first", [False, True], ids=["before the loss", "in the grace"])
+@pytest.mark.parametrize("gone", ["before the loss", "in the grace", "before a tight deadline", "undying"])
 def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier(
-    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path, *, lost_first: bool
+    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path, gone: str
 ) -> None:
     """It may be late itself, and the kernel's timer would leave the descendants behind. No other can be started."""
-    full, flag, long = tmp_path / "full", tmp_path / "lost", {"grace": 600, "kill": 600}
+    full, flag, early = tmp_path / "full", tmp_path / "lost", 10
     told = [str(flag), "lost", {"reason": "not renewed", "kill_now": False}]
-    script = [[0, "lead", lead(60 if lost_first else 6, 590)], told]
-    kleader = scripted(witness.command("--ignore-term", "--descendant"), script, plan=long, full=str(full))
+    stop_at = {"in the grace": 500, "before a tight deadline": 600}.get(gone, 7)
+    script = [[0, "lead", lead(stop_at, 600)], told]
+    plan = {"grace": 600, "kill": 600 - early}
+    more = {"plan": plan, "full": str(full), "fault": gone}
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), script, **more)
     term, descendant = witness.wait_start(), witness.wait_descendant()
+    (assign,) = heard("Assign")
     full.touch()
-    if lost_first:
+    if gone == "in the grace":
         flag.touch()
         kleader.wait_err("stopping the command with SIGTERM")
-    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    os.kill(assign["pid"], signal.SIGSTOP if gone == "undying" else signal.SIGKILL)
+    wait_gone(term.pid, descendant.pid, timeout=early + PATIENCE)
+    assert time.clock_gettime(time.CLOCK_BOOTTIME) > assign["born"] + early
+    assert ("stopping the command with SIGTERM" in kleader.err) is (gone != "before a tight deadline")
+    if gone == "undying":
+        assert "the elector was stopped: replacing it" in kleader.err
+        os.kill(assign["pid"], signal.SIGKILL)
     assert kleader.wait() == 255
-    assert not alive(term.pid)
-    assert not alive(descendant.pid)
-    assert ("cannot start the elector" in kleader.err) is not lost_first
+
+
+def test_with_an_elector_to_act_in_its_place_the_grace_is_whole(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    plan = {"grace": 4, "kill": 600}
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(7, 600)]], plan=plan)
+    term = witness.wait_start()
+    wait_gone(term.pid, timeout=11 + PATIENCE)
+    assert time.clock_gettime(time.CLOCK_BOOTTIME) > heard("Assign")[0]["born"] + 11
+    assert kleader.wait() == 255
     assert "the command did not stop in time: killing" in kleader.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_elector_that_is_being_replaced_costs_nothing_however_large_the_kill_budget(
+    scripted: Scripted, witness: Witness, heard: Heard, number: int
+) -> None:
+    kleader = scripted(witness.command(), [[0, "lead", lead(500, 600)]], plan={"kill": 600})
+    witness.wait_start()
+    os.kill(heard("Assign")[0]["pid"], number)
+    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    assert "lost the lock" not in kleader.err
+    witness.check(terms=1)
 
 
 def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness, heard: Heard) -> None:
@@ -353,12 +385,11 @@ def test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released(
     kleader.signal(signal.SIGTERM)
     kleader.wait_err("SIGTERM again: killing")
 
-    def ended_by_more() -> bool:
-        kleader.signal(signal.SIGTERM)
-        return not kleader.running
-
-    wait_until(ended_by_more, "its end")
+    killing = time.monotonic()
+    kleader.signal(signal.SIGTERM)
+    wait_until(lambda: time.monotonic() > killing + 1 or not kleader.running, "a second to pass")
     assert time.monotonic() - second >= 1
+    kleader.signal(signal.SIGTERM)  # one alone: another would end the elector as well
     assert kleader.wait() == 128 + signal.SIGTERM
     kleader.wait_err("SIGTERM again: leaving processes that will not die; the lock is not released")
     assert heard("Empty") == []

@@ -6,16 +6,17 @@ import os
 import shlex
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.process.conftest import Heard, guard_of, keeper_of, lead
-from tests.support.processes import alive, wait_gone, wait_until
+from tests.process.test_file_lock import state, stop
+from tests.support.processes import alive, pending, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.conftest import Trials
     from tests.process.conftest import Scripted, Start
@@ -49,12 +50,6 @@ def standby(witness: Witness, *does: str) -> str:
 
 def shell(script: str) -> str:
     return "--standby=" + shlex.join(["sh", "-c", script])
-
-
-def stop(pid: int) -> None:
-    """Stop a process, and wait until it is."""
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: "\nState:\tT" in Path(f"/proc/{pid}/status").read_text(), f"the stop of {pid}")
 
 
 def end(kleader: Process, status: int = 0) -> None:
@@ -242,6 +237,31 @@ def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_start
     assert heard("Empty")[0]["release"]
     assert not heard("Started")
     assert len(witness.terms()) == 1
+
+
+def test_a_third_term_leaves_a_standby_that_does_not_die_though_it_comes_when_the_lock_would_be_given_up(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
+) -> None:
+    """Both are there when the supervisor looks, and nothing else is done about the lock."""
+    now = tmp_path / "now"
+    more = {"plan": {"renew_deadline": 8}, "fault": "before signals", "when": str(now)}
+    kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), **more)
+    witness.wait_descendant()
+    flag.touch()
+    kleader.wait_err("stopping the standby")
+    given_up = time.monotonic() + 8
+    kleader.signal(signal.SIGTERM)
+    wait_until(lambda: not pending(kleader.pid, signal.SIGTERM), "the first to be taken")
+    kleader.signal(signal.SIGTERM)
+    kleader.wait_err("SIGTERM again: killing")
+    now.touch()
+    wait_until(lambda: state(kleader.pid) == "T", "its stop")
+    kleader.signal(signal.SIGTERM)
+    wait_until(lambda: time.monotonic() > given_up, "the lock to be given up")
+    kleader.signal(signal.SIGCONT)
+    assert kleader.wait() == 128 + signal.SIGTERM
+    assert "SIGTERM again: leaving processes that will not die; the lock is not released" in kleader.err
+    assert not heard("Started")
 
 
 def test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start(

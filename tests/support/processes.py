@@ -52,6 +52,13 @@ def descendants(pid: int) -> list[int]:
         return []
 
 
+def pending(pid: int, number: int) -> bool:
+    """Whether a signal that this process blocks waits to be taken."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def wait_gone(*pids: int, timeout: float = PATIENCE) -> None:
     """Return once none of these is alive."""
     wait_until(lambda: not any(map(alive, pids)), f"the end of {pids}", timeout)

@@ -84,7 +84,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     yield made
     for each in made.theirs:
         each.close()
-    made.elector._hang_up()
+    made.elector._hang_up(0)
 
 
 def leading() -> Term:
@@ -175,3 +175,18 @@ def test_who_has_done_all_about_the_lock_does_not_spin_while_kleader_waits_for_s
     assert minder.due(State.RELEASING, term) == 0.0, "to find out that nothing is left to do"
     assert not minder.mind(State.RELEASING, term, 0.0)
     assert minder.due(State.RELEASING, term) == inf
+
+
+@pytest.mark.parametrize("way", ["it hung", "it ended"])
+def test_who_has_no_elector_is_alone_once_another_could_be_there_or_the_lock_is_lost(scene: Scene, way: str) -> None:
+    """One that was killed guards nothing, reaped or not; after the loss none is started any more."""
+    term = leading()
+    assert scene.minder.alone_since(term) == inf
+    if way == "it hung":
+        scene.minder.mind(State.LEADING, term, 6)
+    else:
+        scene.theirs[-1].shutdown(socket.SHUT_WR)
+        scene.elector.hear(6)
+    assert scene.minder.alone_since(term) == 8
+    term.lost = True
+    assert scene.minder.alone_since(term) == 6
