@@ -87,8 +87,8 @@ MUTANTS = [
     Mutant(
         "an elector that was stopped is killed",
         "supervisor/minder.py",
-        '            self._elector.replace(now)\n            self._log.warning("the elector was stopped: replacing it")\n',
-        '            self._log.warning("the elector was stopped: replacing it")\n',
+        '            self._elector.replace(now)\n            self._log.warning("the elector was stopped',
+        '            self._log.warning("the elector was stopped',
         "unit/test_minder.py::test_one_that_was_stopped_is_killed",
     ),
     Mutant(
