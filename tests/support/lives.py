@@ -1,0 +1,360 @@
+"""Lives of a supervisor in a world of its own, in which whatever can happen does, in any order and at any time.
+
+Everything from :class:`Life` down is kleader's, but for who forks, signals and reaps, and who tells the time. Whatever
+is seen to be wrong is written down in `World.wrong`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from kleader import platform
+from kleader.link import messages as m
+from kleader.link.plan import Plan
+from kleader.supervisor import child, command, life
+from kleader.supervisor.aside import Aside
+from kleader.supervisor.elector import Elector
+from kleader.supervisor.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pytest
+
+TIMED = {State.GIVING_WAY, State.LEADING, State.STOPPING}
+SIGNALS = [signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1]
+SHORTEST = 0.001  # seconds between two turns, at least, once the world is at rest
+REPLACED = 2.0  # seconds that README gives an elector's successor
+
+
+@dataclass
+class Body:
+    """A process."""
+
+    kind: str  # main, descendant, keeper or elector
+    deaf: bool = False  # to what asks it to end
+    dying: float = 0.0  # seconds that SIGKILL takes
+    dies_at: float = math.inf
+    status: int = 0  # waitpid's
+    stopped: bool = False
+
+
+class Link:
+    """An elector's, which says what it is given to say."""
+
+    fd = 7
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.says: list[m.Message] = []
+        self.open = self.room = True
+
+    def send(self, message: m.Message) -> bool:
+        world = self._world
+        if isinstance(message, m.Again) or (isinstance(message, m.Empty) and message.release):
+            world.expect(not world.tree("main", "descendant"), f"{type(message).__name__} beside the living")
+        return self.room
+
+    def receive(self) -> list[m.Message]:
+        says, self.says = self.says, []
+        return says
+
+    def close(self) -> None:
+        self.open = False
+
+
+class World:
+    """Processes, a clock, and chance."""
+
+    releases = True
+    inherited: tuple[int, ...] = ()
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)  # noqa: S311 - a seed replays a life
+        self.now = 100.0
+        self.bodies: dict[int, Body] = {}
+        self.room = True  # for another elector
+        self.elector = 0
+        self.link: Link | None = None
+        self.wrong: list[str] = []
+
+    def expect(self, holds: bool, what: str) -> None:  # noqa: FBT001 - a claim
+        if not holds:
+            self.wrong.append(what)
+
+    def tree(self, *kinds: str) -> list[int]:
+        """Who of it is alive."""
+        return [pid for pid, body in self.bodies.items() if body.kind in (kinds or {"main", "descendant", "keeper"})]
+
+    def _born(self, kind: str, **known: Any) -> int:  # noqa: ANN401
+        pid = 1000 + self.rng.randrange(10**9)
+        self.bodies[pid] = Body(kind, **known)
+        return pid
+
+    # --- in the place of the kernel
+
+    def kill(self, pid: int, number: int) -> None:
+        if pid not in self.bodies:
+            raise ProcessLookupError
+        body = self.bodies[pid]
+        if number == signal.SIGKILL:
+            body.dies_at, body.status = min(body.dies_at, self.now + body.dying), signal.SIGKILL
+        elif number in {signal.SIGTERM, signal.SIGINT} and body.kind == "main" and not body.deaf:
+            body.dies_at = min(body.dies_at, self.now + self.rng.choice((0, 0.3, 1, 5)))
+
+    def spawn(self, *_: object, stop_at: float, **__: object) -> child.Child:
+        if self.rng.random() < 0.03:
+            raise BlockingIOError
+        self.expect(not self.tree(), "started beside the living")
+        pid = self._born("main", deaf=self.rng.random() < 0.6, dying=self.rng.choice((0, 0, 0.05, 0.3)))
+        if self.rng.random() < 0.5:
+            self._born("descendant", deaf=True, dying=self.rng.choice((0, 0.1)))
+        made = child.Child(pid, -1, -1, own_group=True, foreground=False)
+        made.let_through = lambda: None  # type: ignore[method-assign]
+        if self.now >= stop_at:
+            made.late, self.bodies[pid].dies_at = True, self.now
+        return made
+
+    def keep(self, aside: Any, seconds: float) -> bool:  # noqa: ANN401 - its own parts
+        if self.rng.random() < 0.1:
+            return False
+        aside.pid, aside._link, aside._until = self._born("keeper"), 1, self.now + seconds
+        aside.overdue = aside._until + 2
+        return True
+
+    def give_up(self, aside: Any) -> None:  # noqa: ANN401
+        if aside._link >= 0:
+            aside._link, aside.overdue = -1, min(aside.overdue, self.now + 2)
+            if aside.pid in self.bodies:
+                self.kill(aside.pid, signal.SIGKILL)
+
+    def reap(self) -> list[tuple[int, int]]:
+        """Who has ended or was stopped since."""
+        found = []
+        for pid, body in list(self.bodies.items()):
+            if self.now >= body.dies_at:
+                del self.bodies[pid]
+                if self.link and pid == self.elector:
+                    self.link.open = False
+                found.append((pid, body.status))
+            elif body.stopped:
+                body.stopped = False
+                found.append((pid, signal.SIGSTOP << 8 | 0x7F))
+        self.rng.shuffle(found)
+        return found
+
+    # --- in the place of what starts electors
+
+    def start(self, *, leading: bool) -> tuple[int, Any]:  # noqa: ARG002
+        if not self.room:
+            raise BlockingIOError
+        self.expect(self.elector not in self.bodies, "an elector beside another")
+        self.elector, self.link = self._born("elector"), Link(self)
+        return self.elector, self.link
+
+    def holder(self) -> str:
+        return ""
+
+    def let_go(self) -> None:
+        pass
+
+
+class Report:
+    """Nobody wants to know."""
+
+    due, fds = math.inf, ()
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def heard(self, message: m.Message) -> None:
+        pass
+
+    def turn(self, *_: object) -> None:
+        pass
+
+    def ended(self, *_: object) -> bool:
+        return False
+
+
+class Silence:
+    """A log that nobody reads."""
+
+    role = ""
+
+    def __getattr__(self, _name: str) -> Any:  # noqa: ANN401
+        return lambda *_, **__: None
+
+
+class Lives:
+    """One after the other; `current` is the world of the present one."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.current = World(0)  # another one in each life: hence the lambdas
+        patch.setattr(os, "kill", lambda *given: self.current.kill(*given))  # noqa: PLW0108
+        patch.setattr(platform, "clock", lambda: self.current.now)
+        patch.setattr(platform, "KillTimer", lambda: SimpleNamespace(arm=lambda _at: None))
+        patch.setattr(platform, "process", lambda _pid: None)
+        patch.setattr(platform, "children", lambda spared: [pid for pid in self.current.tree() if pid not in spared])
+        patch.setattr(platform, "below", lambda _root, spared: self._below(spared))
+        patch.setattr(platform, "kill", lambda each, number: self.current.kill(each.pid, number))
+        patch.setattr(child, "spawn", lambda *given, **more: self.current.spawn(*given, **more))  # noqa: PLW0108
+        patch.setattr(command, "Terminal", lambda _own: SimpleNamespace(take_back=lambda _pid: None))
+        patch.setattr(Aside, "start", lambda aside, _what, _env, seconds=math.inf: self.current.keep(aside, seconds))
+        patch.setattr(Aside, "signal", lambda *_: None)
+        patch.setattr(Aside, "end", lambda aside: self.current.give_up(aside))  # noqa: PLW0108
+        patch.setattr(life, "Report", Report)
+
+    def _below(self, spared: set[int]) -> Iterator[SimpleNamespace]:
+        return (
+            SimpleNamespace(pid=pid, start=1, dead=False, group=0) for pid in self.current.tree() if pid not in spared
+        )
+
+    def live(self, seed: int) -> World:
+        """One whole life: of chance for so many turns, then with nothing amiss and three times asked to end."""
+        self.current = world = World(seed)
+        try:
+            _live(world)
+        except Exception as error:  # noqa: BLE001 - whatever it is, this seed shows it
+            world.wrong.append(f"{type(error).__name__}: {error}")
+        return world
+
+
+def _live(world: World) -> None:
+    rng, plan = world.rng, _plan(world.rng)
+    given: Any = SimpleNamespace(fd=1, suspend=lambda: None)
+    log: Any = Silence()
+    elector = Elector(world, max(plan.renew_deadline / 2, 3.0))
+    one = life.Life(plan, log, given, elector, None)
+    one.begin()
+    for _ in range(rng.randrange(20, 120)):
+        _act(world, one, elector, plan)
+        if one.over:
+            return
+        late = rng.choice((0, 0, 0, 0.05, 0.2, plan.kill, 2 * plan.kill))
+        world.now = max(world.now, min(one.due(), world.now + rng.choice((0, 0.001, 0.01, 0.1, 0.3, 1, 3)))) + late
+        if world.link and world.elector in world.bodies:
+            world.link.says += _words(world, one, plan)
+            world.link.room = rng.random() > 0.05
+        _strike(world)
+        asked = [rng.choice(SIGNALS) for _ in range(rng.choice((*[0] * 12, 1, 1, 2, 3)))]
+        _take_in(world, one, asked)
+    _end(world, one, elector, plan)
+
+
+def _act(world: World, one: life.Life, elector: Elector, plan: Plan) -> None:
+    before, alone_by = one._state, math.inf
+    if elector.fd is None:
+        alone_by = elector.gone_at + (0.0 if one._term.lost else REPLACED)
+    one.act(world.now)
+    if before in TIMED and one._state in TIMED:
+        kill_at = one._deadline.kill_at
+        world.expect(world.now < kill_at, "past kill_at")
+        world.expect(world.now < max(kill_at - plan.kill, alone_by), "alone past a kill budget before kill_at")
+    if one.over and before is not State.SWEEPING:  # where a third request leaves what does not die
+        world.expect(not world.tree("main", "descendant"), "ended beside the living")
+
+
+def _words(world: World, one: life.Life, plan: Plan) -> list[m.Message]:
+    """What an elector may say in this state, true or not; nothing as often as not."""
+    rng, number, kept = world.rng, one._term.number, plan.lease_duration - plan.kill - plan.skew
+    may: Sequence[m.Message]
+    if one._state is State.WAITING:
+        t0 = world.now - rng.choice((0, 0.1, 1, plan.renew_deadline))
+        lead = m.Lead(number, t0 + plan.renew_deadline, t0 + kept, "1", 1, 0, "n")
+        may = [lead] * 8 + [_extend(world, one, plan), m.Failed(number, "for a reason", 125)]
+    elif one._state in {State.RELEASING, State.RESTING}:
+        may = [m.Released(number, released=True, why="")]
+    else:
+        lost = m.Lost(number, "for a reason", kill_now=rng.random() < 0.3)
+        asked = m.Yield(number, "for a reason", asked=rng.random() < 0.5, to="")
+        may = [_extend(world, one, plan)] * 6 + [lost] * 4 + [asked] + [m.Ping(number)] * 3
+    says = [rng.choice(may) for _ in range(rng.choice((0, 0, 1, 2)))]
+    if says and isinstance(says[0], m.Released):
+        world.bodies[world.elector].dies_at = world.now
+    return says
+
+
+def _extend(world: World, one: life.Life, plan: Plan) -> m.Extend:
+    kept = plan.lease_duration - plan.kill - plan.skew
+    return m.Extend(one._term.number, world.now + plan.renew_deadline, world.now + kept)
+
+
+def _strike(world: World) -> None:
+    """What befalls processes, and the machine."""
+    rng = world.rng
+    if rng.random() < 0.15:
+        world.room = not world.room
+    if world.elector in world.bodies and rng.random() < 0.12:
+        if rng.random() < 0.8:
+            world.kill(world.elector, signal.SIGKILL)
+        else:
+            world.bodies[world.elector].stopped = True
+    for pid in world.tree():
+        if rng.random() < 0.04:
+            world.bodies[pid].dies_at = world.now
+
+
+def _take_in(world: World, one: life.Life, signals: list[signal.Signals]) -> None:
+    """A turn of the supervisor's loop, but for what comes first in it."""
+    one.hear(world.now)
+    for number in signals:
+        one.on_signal(number, world.now, terminal=world.rng.random() < 0.2)
+    for pid, status in world.reap():
+        one.reaped(pid, status, world.now)
+
+
+def _end(world: World, one: life.Life, elector: Elector, plan: Plan) -> None:
+    """Nothing happens any more; three requests, each well after the one before it, and what is killed dies."""
+    world.room = True
+    asked_at = [world.now, world.now + 40, world.now + 80]
+    until = world.now + 200
+    while world.now < until:
+        _act(world, one, elector, plan)
+        if one.over:
+            return
+        asked = [signal.SIGTERM for at in asked_at if at <= world.now]
+        asked_at = [at for at in asked_at if at > world.now]
+        if world.link and one._state is State.RELEASING and world.elector in world.bodies:
+            world.link.says.append(m.Released(one._term.number, released=True, why=""))
+            world.bodies[world.elector].dies_at = world.now
+        _take_in(world, one, asked)
+        next_at = min((one.due(), *asked_at, *(body.dies_at for body in world.bodies.values())))
+        world.now = max(world.now + SHORTEST, min(next_at, until))
+    world.expect(holds=False, what=f"{one._state} for ever")
+
+
+def _plan(rng: random.Random) -> Plan:
+    duration, deadline = rng.choice(((15, 10.0), (5, 4.0), (3, 2.0), (15, 13.0)))
+    kill, grace = rng.choice((0.5, 0.5, 0.2, 2.0, 5.0)), rng.choice((0.0, 0.5, 3.0))
+    known: dict[str, Any] = {
+        **dict.fromkeys(Plan.__annotations__, ""),
+        "command": ["x"],
+        "path": [],
+        "started": 100.0,
+        "lock": "lease",
+        "identity": "me",
+        "wait": None,
+        "lease_duration": duration,
+        "renew_deadline": deadline,
+        "kill": kill,
+        "grace": grace,
+        "skew": duration / 10,
+        "request_timeout": 5.0,
+        "loss_exit_code": 255,
+        "stop_signal": 0,
+        "release": rng.random() < 0.8,
+        "on_loss": rng.choice(("exit", "wait")),
+        "restart": rng.choice(("no", "always", "on-failure")),
+        "until_empty": rng.random() < 0.3,
+        "stop_timeout": rng.choice((0.0, 1.0, 25.0)),
+        "health_period": 1.0,
+        "standby": rng.choice(([], [], ["standby"])),
+    }
+    return Plan(**known)
