@@ -48,7 +48,10 @@ class Minder:
         return elector.silent_until() if elector.pid else elector.start_at
 
     def alone_since(self, term: Term) -> float:
-        """When the last elector that would kill in the supervisor's place was given up; infinite where there is one."""
+        """From when on no elector would kill in the supervisor's place; infinite where one would.
+
+        Before the loss another is on its way; after it none is started.
+        """
         if self._elector.fd is not None:
             return math.inf
         return self._elector.gone_at + (0.0 if term.lost else _REPLACED)

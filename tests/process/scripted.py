@@ -7,10 +7,10 @@ heard: the file to which each elector appends what it hears, with the instant, i
 the supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
 fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector;
-or "before signals" are taken, by one that may not kill, once the file exists whose name "when" gives;
 or where the forked child does: "before PDEATHSIG";
 or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's;
 or "undying": an elector that the supervisor kills does not die of it.
+when: the supervisor stops itself before it takes signals, once, as soon as a file of this name exists.
 no_timer: without the kernel's guard.
 full: while a file of this name exists, there is no room for another elector.
 """
@@ -162,9 +162,6 @@ def main() -> None:
         stop_once(child.Child, "let_through")
     elif given.get("fault") == "before PDEATHSIG":
         stop_once(platform, "die_with_parent")
-    elif given.get("fault") == "before signals":
-        stop_once(Life, "hear", given["when"])
-        os.kill = refuse
     elif given.get("fault") == "before kill":
         stop_once(Elector, "kill")
     elif given.get("fault") == "a bug":
@@ -173,6 +170,8 @@ def main() -> None:
         os.kill = refuse
     elif given.get("fault") == "undying":
         Elector.kill = lambda _self: None  # type: ignore[assignment,method-assign]
+    if given.get("when"):
+        stop_once(Life, "hear", given["when"])
     if given.get("no_timer"):
         platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
     starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"], given.get("full", ""))

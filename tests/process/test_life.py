@@ -12,7 +12,7 @@ import pytest
 
 from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of, guards_of
 from tests.process.test_file_lock import state, stop
-from tests.support.processes import alive, wait_until
+from tests.support.processes import alive, masked, wait_until
 from tests.support.trees import BROOD
 
 if TYPE_CHECKING:
@@ -181,16 +181,9 @@ def test_term_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path
     """PID 1 has no default action: the signal is kept until there is somebody to take it."""
     kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
     first = as_pid_1(kleader)
-    wait_until(lambda: b"SigBlk" in Path(f"/proc/{first}/status").read_bytes() and blocked(first), "its mask")
+    wait_until(lambda: masked(first, "SigBlk", signal.SIGTERM), "its mask")
     os.kill(first, signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
-
-
-def blocked(pid: int) -> bool:
-    """Whether it has blocked SIGTERM by now."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    mask = next(line.split()[1] for line in lines if line.startswith("SigBlk"))
-    return bool(int(mask, 16) & 1 << (signal.SIGTERM - 1))
 
 
 def test_a_guard_stopped_while_it_takes_the_lock_keeps_nobody_from_leading(candidate: Start, witness: Witness) -> None:

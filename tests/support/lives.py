@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TIMED = {State.GIVING_WAY, State.LEADING, State.STOPPING}
 SIGNALS = [signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1]
 SHORTEST = 0.001  # seconds between two turns, at least, once the world is at rest
-REPLACED = 2.0  # seconds that README gives an elector's successor
+REPLACED = 2.0  # seconds that an elector's successor may take before the loss
 
 
 @dataclass
@@ -263,27 +263,28 @@ def _act(world: World, one: life.Life, elector: Elector, plan: Plan) -> None:
 
 def _words(world: World, one: life.Life, plan: Plan) -> list[m.Message]:
     """What an elector may say in this state, true or not; nothing as often as not."""
-    rng, number, kept = world.rng, one._term.number, plan.lease_duration - plan.kill - plan.skew
+    rng, number = world.rng, one._term.number
+    extend = m.Extend(number, *_until(plan, world.now))
     may: Sequence[m.Message]
     if one._state is State.WAITING:
         t0 = world.now - rng.choice((0, 0.1, 1, plan.renew_deadline))
-        lead = m.Lead(number, t0 + plan.renew_deadline, t0 + kept, "1", 1, 0, "n")
-        may = [lead] * 8 + [_extend(world, one, plan), m.Failed(number, "for a reason", 125)]
+        lead = m.Lead(number, *_until(plan, t0), "1", 1, 0, "n")
+        may = [lead] * 8 + [extend, m.Failed(number, "for a reason", 125)]
     elif one._state in {State.RELEASING, State.RESTING}:
         may = [m.Released(number, released=True, why="")]
     else:
         lost = m.Lost(number, "for a reason", kill_now=rng.random() < 0.3)
         asked = m.Yield(number, "for a reason", asked=rng.random() < 0.5, to="")
-        may = [_extend(world, one, plan)] * 6 + [lost] * 4 + [asked] + [m.Ping(number)] * 3
+        may = [extend] * 6 + [lost] * 4 + [asked] + [m.Ping(number)] * 3
     says = [rng.choice(may) for _ in range(rng.choice((0, 0, 1, 2)))]
     if says and isinstance(says[0], m.Released):
         world.bodies[world.elector].dies_at = world.now
     return says
 
 
-def _extend(world: World, one: life.Life, plan: Plan) -> m.Extend:
-    kept = plan.lease_duration - plan.kill - plan.skew
-    return m.Extend(one._term.number, world.now + plan.renew_deadline, world.now + kept)
+def _until(plan: Plan, t0: float) -> tuple[float, float]:
+    """stop_at and kill_at of a term that was renewed by a request sent then."""
+    return t0 + plan.renew_deadline, t0 + plan.lease_duration - plan.kill - plan.skew
 
 
 def _strike(world: World) -> None:

@@ -52,11 +52,11 @@ def descendants(pid: int) -> list[int]:
         return []
 
 
-def pending(pid: int, number: int) -> bool:
-    """Whether a signal that this process blocks waits to be taken."""
+def masked(pid: int, mask: str, number: int) -> bool:
+    """Whether a signal is in this mask of /proc/pid/status (proc(5)): SigBlk, blocked; ShdPnd, waiting to be taken."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
-    return bool(int(mask, 16) >> (number - 1) & 1)
+    found = [line.split()[1] for line in status.splitlines() if line.startswith(f"{mask}:")]
+    return any(int(each, 16) >> (number - 1) & 1 for each in found)
 
 
 def wait_gone(*pids: int, timeout: float = PATIENCE) -> None:
