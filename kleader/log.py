@@ -1,7 +1,8 @@
-"""Logs on stderr: one line per state change, as text or JSON.
+"""The log on stderr: one line for each event, as text or JSON.
 
-A write never blocks: a reader that stopped (``kleader … 2>&1 | less``) must not delay a deadline. Lines that find no
-room are dropped and counted. To a file it may, for its disk may hang: processes that can afford a thread have it write.
+A write never blocks: a reader that has stopped (``kleader … 2>&1 | less``) must not delay a deadline. Lines that find
+no room are dropped and counted. A write to a file may block while its disk hangs; so a process that can afford a thread
+calls ``write_behind``.
 """
 
 from __future__ import annotations
@@ -11,139 +12,153 @@ import os
 import stat
 import sys
 import time
+from itertools import accumulate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Write = Callable[[bytes], bool]  # False: there is no room for it
+
 ERROR, WARNING, INFO, DEBUG = "ERROR", "WARNING", "INFO", "DEBUG"
-_LONGEST = 1000  # characters of a message: a pipe takes a whole line or nothing (PIPE_BUF)
-_MOST = 256  # lines that wait for the thread
-_FAREWELL = 0.3  # seconds for those, at the end
 _LEVELS = {ERROR: 0, WARNING: 1, INFO: 2, DEBUG: 3}
+_MAX_MESSAGE_CHARS = 1000  # of a message, escaped: a pipe takes a line of PIPE_BUF bytes whole or not at all
+_MAX_ESCAPE_CHARS = 12  # JSON's for a character beyond U+FFFF
+_MAX_WAITING_LINES = 256  # for the thread
+_MAX_FLUSH_SECONDS = 0.3
 
 
 class Log:
-    """Writes lines that each say lock, identity and role.
+    """Writes lines with the lock, the candidate's identity and its role.
 
-    ``verbosity``: 0 warnings and errors, 1 informs too, 2 and more all.
+    ``form``: text or json. ``verbosity``: 0 for warnings and errors, 1 also for INFO, 2 for all. ``context``: keys of
+    every JSON line; lock, namespace, name and identity also of every text line.
+    ``descriptors``: those that it needs beside stderr.
     """
 
-    def __init__(self, form: str = "text", verbosity: int = 1, **about: str) -> None:
-        self._json = form == "json"
-        self._most = _LEVELS[INFO] - 1 + verbosity
-        self._about = about
-        self._write, self.descriptors, self._may_hang = _sink()
-        self._behind: _Behind | None = None
+    def __init__(self, form: str = "text", verbosity: int = 1, **context: str) -> None:
+        self._is_json = form == "json"
+        self._max_level = _LEVELS[WARNING] + verbosity
+        self._context = context
+        self._write, self.descriptors, self._may_block = _open_stderr()
+        self._thread: _WriterThread | None = None
         self._dropped = 0
-        self._said: dict[str, float] = {}
+        self._last_logged: dict[str, float] = {}
         self.role = "candidate"
 
-    def about(self, **more: str) -> None:
-        """What is known meanwhile, such as the namespace that the credentials named."""
-        self._about.update(more)
+    def add_context(self, **context: str) -> None:
+        """Add to the context, such as the namespace that the credentials name."""
+        self._context.update(context)
 
     def write_behind(self) -> None:
-        """Have a thread write from here on, if a write may hang. Not for a process that forks."""
-        if self._may_hang and not self._behind:
+        """From here on have a thread write, if a write may block. Not for a process that forks."""
+        if self._may_block and not self._thread:
             try:
-                self._write = self._behind = _Behind(self._write)
-            except RuntimeError:  # there is no room for a thread
+                self._write = self._thread = _WriterThread(self._write)
+            except RuntimeError:  # no thread is left
                 return
 
     def finish(self) -> None:
-        """Before the end of the process: wait a moment for what is not written yet."""
-        if self._behind:
-            self._behind.drain(_FAREWELL)
+        """Wait a moment for the thread to write what it has: before the process ends."""
+        if self._thread:
+            self._thread.flush(_MAX_FLUSH_SECONDS)
 
-    def info(self, message: str, **fields: object) -> None:
-        """Say what happened."""
-        self._line(INFO, message, fields)
+    # Each takes a sentence, the name of the event as kleader(7) lists it, and more keys for JSON.
 
-    def debug(self, message: str, **fields: object) -> None:
-        """Say what only somebody who looks for a fault wants to know."""
-        self._line(DEBUG, message, fields)
+    def info(self, message: str, *, event: str, **fields: object) -> None:
+        """Log what happened."""
+        self._log(INFO, message, {"event": event, **fields})
 
-    def warning(self, message: str, **fields: object) -> None:
-        """Say what somebody should look at."""
-        self._line(WARNING, message, fields)
+    def debug(self, message: str, *, event: str, **fields: object) -> None:
+        """Log what helps to find a fault."""
+        self._log(DEBUG, message, {"event": event, **fields})
 
-    def error(self, message: str, **fields: object) -> None:
-        """Say what went wrong, and the mend."""
-        self._line(ERROR, message, fields)
+    def warning(self, message: str, *, event: str, **fields: object) -> None:
+        """Log what an operator should look at."""
+        self._log(WARNING, message, {"event": event, **fields})
 
-    def repeated(self, message: str, every: float = 10.0, *, usual: bool = False) -> None:
-        """Warn, or inform where it is ``usual``, but at most every so many seconds of the same."""
+    def error(self, message: str, *, event: str, **fields: object) -> None:
+        """Log what went wrong, and how to fix it."""
+        self._log(ERROR, message, {"event": event, **fields})
+
+    def repeated(self, message: str, every: float = 10.0, *, event: str, usual: bool = False) -> None:
+        """Warn, or inform where it is ``usual``; the same message at most once in ``every`` seconds."""
         now = time.monotonic()
-        if now - self._said.get(message, -every) >= every:
-            self._said = {text: at for text, at in self._said.items() if now - at < every}
-            self._said[message] = now
-            (self.info if usual else self.warning)(message)
+        if now - self._last_logged.get(message, -every) >= every:
+            self._last_logged = {text: at for text, at in self._last_logged.items() if now - at < every}
+            self._last_logged[message] = now
+            (self.info if usual else self.warning)(message, event=event)
 
-    def _line(self, level: str, message: str, fields: dict[str, object]) -> None:
-        if _LEVELS[level] > self._most:
+    def _log(self, level: str, message: str, fields: dict[str, object]) -> None:
+        if _LEVELS[level] > self._max_level:
             return
-        message = message[:_LONGEST]
-        seconds, rest = divmod(time.time_ns() // 1_000_000, 1000)
-        moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03d}Z"
-        if self._json:
-            about = {key: value or None for key, value in self._about.items()}
-            line = json.dumps(
-                {"time": moment, "level": level, "message": message, **about, "role": self.role, **fields},
-                ensure_ascii=False,
-            )
+        message, context = _shorten(message), self._context
+        seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+        now = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
+        if self._is_json:
+            known = {key: value or None for key, value in context.items()}
+            keys = {"time": now, "level": level, "message": message, **known, "role": self.role, **fields}
+            line = printable_json(json.dumps(keys, ensure_ascii=False))
         else:
-            where = self._about.get("lock", "")
-            namespace, name = self._about.get("namespace", ""), self._about.get("name", "")
-            what = f"{namespace}/{name}" if namespace else name
-            who = " ".join(part for part in (where, what, self._about.get("identity", ""), self.role) if part)
-            line = f"{moment} kleader {level} {who}: {_printable(message)}"
-        data = (line + "\n").encode(errors="backslashreplace")
+            lock = "/".join(filter(None, (context.get("namespace"), context.get("name"))))
+            who = " ".join(filter(None, (context.get("lock"), lock, context.get("identity"), self.role)))
+            line = printable(f"{now} kleader {level} {who}: {message}")
         if self._dropped and self._write(f"kleader: {self._dropped} lines of log found no room\n".encode()):
             self._dropped = 0
-        if not self._write(data):
+        if not self._write(f"{line}\n".encode(errors="backslashreplace")):
             self._dropped += 1
 
 
-class _Behind:
-    """Writes in order, from a thread of its own; what finds no room is refused."""
+class _WriterThread:
+    """Writes in order; a line that finds no room in its queue is refused."""
 
-    def __init__(self, write: Callable[[bytes], bool]) -> None:
+    def __init__(self, write: Write) -> None:
         import queue  # noqa: PLC0415 - the supervisor does without
         import threading  # noqa: PLC0415
 
-        self._lines = queue.Queue[bytes](_MOST)
+        self._lines = queue.Queue[bytes](_MAX_WAITING_LINES)
         threading.Thread(target=self._run, args=(write,), daemon=True).start()
 
     def __call__(self, data: bytes) -> bool:
         """Whether there was room."""
-        if self._lines.full():  # nobody else puts anything
+        if self._lines.full():  # this is the only thread that puts lines
             return False
         self._lines.put_nowait(data)
         return True
 
-    def drain(self, seconds: float) -> None:
-        """Wait until all is written, for so long at most."""
+    def flush(self, seconds: float) -> None:
+        """Wait until all lines are written, at most so many seconds."""
         lines = self._lines
         with lines.all_tasks_done:
             lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, seconds)
 
-    def _run(self, write: Callable[[bytes], bool]) -> None:
+    def _run(self, write: Write) -> None:
         while True:
             write(self._lines.get())
             self._lines.task_done()
 
 
-def _printable(text: str) -> str:
-    """No control characters: what a server answers must not move a terminal's cursor, nor break a line."""
+def printable(text: str) -> str:
+    """Escape control, bidirectional and format characters: foreign text cannot move the cursor or break a line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...], bool]:
-    """What writes to stderr and tells whether it could, the descriptors that it needs, and whether it may block."""
+def printable_json(text: str) -> str:
+    """Escape those characters in JSON text, whose values stay the same; its line breaks are between values."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def _shorten(message: str) -> str:
+    message = message[:_MAX_MESSAGE_CHARS]
+    lengths = accumulate(1 if c.isprintable() else _MAX_ESCAPE_CHARS for c in message)
+    return "".join(c for c, length in zip(message, lengths, strict=True) if length <= _MAX_MESSAGE_CHARS)
+
+
+def _open_stderr() -> tuple[Write, tuple[int, ...], bool]:
+    """What writes to stderr, the descriptors that it needs besides, and whether it may block."""
     try:
         mode = os.fstat(2).st_mode
-    except OSError:
+    except OSError:  # it is closed
         return lambda _data: True, (), False
     if stat.S_ISSOCK(mode):
         import socket  # noqa: PLC0415 - only where stderr is one
@@ -152,7 +167,7 @@ def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...], bool]:
         return lambda data: _try(lambda: sock.send(data, socket.MSG_DONTWAIT)), (sock.fileno(),), False
     if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
         return lambda data: _try(lambda: os.write(2, data)), (), True
-    # O_NONBLOCK on descriptor 2 itself would be the command's too; the same pipe opened again has flags of its own.
+    # O_NONBLOCK on descriptor 2 would be the command's too; the same pipe opened again has flags of its own.
     if sys.platform == "linux":
         try:
             fd = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -160,10 +175,10 @@ def _sink() -> tuple[Callable[[bytes], bool], tuple[int, ...], bool]:
             pass
         else:
             return lambda data: _try(lambda: os.write(fd, data)), (fd,), False
-    return _when_ready, (), False
+    return _write_if_ready, (), False
 
 
-def _when_ready(data: bytes) -> bool:
+def _write_if_ready(data: bytes) -> bool:
     import select  # noqa: PLC0415
 
     poll = select.poll()
@@ -172,10 +187,11 @@ def _when_ready(data: bytes) -> bool:
 
 
 def _try(write: Callable[[], int]) -> bool:
+    """Whether there was room; also True where the reader is gone or the disk is full: no line would tell of it."""
     try:
         write()
     except BlockingIOError:
         return False
-    except OSError:  # closed by its reader, or a full disk: nobody is there to be told
+    except OSError:
         return True
     return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.checker import Witness
-from tests.support.processes import Processes, adopt_orphans, sweep
+from tests.support.processes import Processes, adopt_orphans, any_child, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -54,7 +54,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 @pytest.fixture
 def witness(tmp_path: Path) -> Witness:
-    return Witness(tmp_path / "witness.log")
+    return Witness(tmp_path / "witness.log", any_child)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,18 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """One more than there are cores: most tests of a cluster wait, most of the time. None: what xdist takes."""
-    return (os.cpu_count() or 1) + 1 if config.option.numprocesses == "auto" else None
+    """More than there are cores: tests of processes wait half of the time, those of a cluster most of it.
 
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - of a plugin that may not be there
-    """One worker has all of tests/process: many are races against a deadline of a second or less."""
-    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - likewise
-
-    scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = lambda nodeid: "process" if nodeid.startswith("tests/process/") else nodeid
-    return scheduler
+    None: what xdist takes.
+    """
+    more = 4 if all("cluster" in Path(room).parts for room in config.args) else 2
+    return (os.cpu_count() or 1) + more if config.option.numprocesses == "auto" else None
 
 
 def pytest_configure() -> None:
@@ -100,7 +94,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In workers, put those first that say they may take long, and last those that want to be alone."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: (_alone(item), -_limit(item)))
+        items.sort(key=lambda item: (_alone(item), not item.get_closest_marker("slow"), -_limit(item)))
 
 
 def _alone(item: pytest.Item) -> bool:

@@ -1,4 +1,4 @@
-"""``kleader check``: what would keep a run from leading, found out before there is trouble."""
+"""``kleader check``: finds what would keep a run from leading, before it runs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader import platform
-from kleader.cli import options, watched
-from kleader.cli.command import CommandRunner
-from kleader.cli.finding import FAIL, OK, WARN, Finding, Tell, printable
-from kleader.cli.run import make_plan, timings
+from kleader import system
+from kleader.cli import monitoring, options
+from kleader.cli.check_result import FAIL, OK, WARN, Report
+from kleader.cli.command_line import CommandRunner
+from kleader.cli.console import one_line
+from kleader.cli.plan_from_params import make_plan, timings
 from kleader.election.duration import text
-from kleader.locks import file
+from kleader.exits import NOT_DONE
+from kleader.locks import file_lock
 
 if TYPE_CHECKING:
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
-_FAILED = 1
-_DEFAULTS: dict[str, Any] = {
+_DEFAULT_TIMINGS: dict[str, Any] = {
     "lease_duration": 15.0,
     "renew_deadline": 10.0,
     "retry_period": 2.0,
@@ -32,8 +33,8 @@ _DEFAULTS: dict[str, Any] = {
 EPILOG = """
 \b
 Exit status:
-  0       nothing failed: all is ok, or worth a warning
-  1       something failed
+  0       nothing failed; there may be warnings
+  1       a check failed
   2       usage
   125     kleader itself failed
 
@@ -45,121 +46,135 @@ Examples:
 
 
 class Checker(CommandRunner):
-    """The command may be left out: it gives the lock its name, and is not looked at."""
+    """The command may be left out: it only gives the lock its name."""
 
     command_required = False
 
 
 @click.command(cls=Checker, options_metavar="[OPTIONS] [-- COMMAND [ARG]...]", epilog=EPILOG)
-@options.printing("-o", "--output", "output", type=click.Choice(["json", "yaml"]), help="All of it, for a program.")
-@options.of_run()
-def check(command: tuple[str, ...], output: str | None, **given: Any) -> None:  # noqa: ANN401 - click's
-    """Tell whether a run with these options could lead here, and what would mend it.
+@options.output("-o --output output", "Print the report for a program.", type=click.Choice(["json", "yaml"]))
+@options.run_options()
+def check(command: tuple[str, ...], output: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
+    """Check whether a run with these options could lead here, and print how to fix what is wrong.
 
-    A line each: ok, warn or fail. Nothing is changed, neither the lock nor the cluster.
+    A line for each check: ok, warn or fail. Neither the lock nor the cluster is changed.
     """
-    if not command and not given["name"] and not given["lock"][1]:
-        msg = "give the lock's --name, or the command that names it: kleader check [OPTIONS] -- COMMAND"
-        raise click.UsageError(msg)
-    findings: list[Finding] = []
-
-    def tell(finding: Finding) -> None:
-        findings.append(finding)
-        if not output:
-            click.echo(finding.line)
-
-    _look(list(command) or ["command"], given, tell)
-    failed = any(finding.level == FAIL for finding in findings)
+    if not command and not params["name"] and not params["lock"][1]:
+        raise click.UsageError(
+            "give the lock's --name, or the command that names it: kleader check [OPTIONS] -- COMMAND"
+        )
+    report = Report(lambda result: None if output else click.echo(result.line))
+    _run_checks(list(command) or ["command"], params, report)
+    failed = any(result.level == FAIL for result in report.results)
     if output:
-        shown = [{key: printable(value) for key, value in each._asdict().items()} for each in findings]
-        click.echo(_document({"kind": "CheckReport", "ok": not failed, "findings": shown}, output), nl=False)
-    sys.exit(_FAILED if failed else 0)
+        findings = [{key: one_line(value) for key, value in result._asdict().items()} for result in report.results]
+        document = {"kind": "CheckReport", "ok": not failed, "findings": findings}
+        if output == "json":
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        else:
+            from kleader.cli.yaml_output import as_yaml
+
+            click.echo(as_yaml(document), nl=False)
+    sys.exit(NOT_DONE if failed else 0)
 
 
-def _document(report: dict[str, Any], form: str) -> str:
-    if form == "json":
-        return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    from kleader.cli.output import as_yaml
-
-    return as_yaml(report)
-
-
-def _look(command: list[str], given: dict[str, Any], tell: Tell) -> None:
+def _run_checks(command: list[str], params: dict[str, Any], report: Report) -> None:
     try:
-        times = timings(given)
+        times = timings(params)
     except click.UsageError as error:
-        first = Finding(FAIL, "timings", error.message)
-        given |= _DEFAULTS  # so that the rest is looked at
+        level, message = FAIL, error.message
+        params |= _DEFAULT_TIMINGS  # so that the rest is checked
     else:
         parts = (times.renew_deadline, times.grace, times.kill, times.skew)
-        shown = f"{' + '.join(map(text, parts))} = {text(sum(parts))}"
-        first = Finding(OK, "timings", f"{shown} fits into the lease duration {text(times.lease_duration)}")
-    if given["lock"] == ("file", "") and given["leader_elect"]:
+        total = f"{' + '.join(map(text, parts))} = {text(sum(parts))}"
+        level, message = OK, f"{total} fits into the lease duration {text(times.lease_duration)}"
+    if params["lock"] == ("file", "") and params["leader_elect"]:
         try:
-            file.default_path("", "")
-        except file.LockFileError as error:
-            tell(first)
-            tell(Finding(FAIL, "directory", str(error.strerror)))
+            file_lock.default_path("", "")
+        except file_lock.LockFileError as error:
+            report.add(level, "timings", message)
+            report.fail("directory", str(error.strerror))
             return
-    plan, remarks = make_plan(command, given)
-    tell(first)
-    for each in remarks:
-        tell(Finding(WARN, "options", each))
-    _look_at_reports(plan, given["http"], tell)
+    plan, warnings = make_plan(command, params)
+    report.add(level, "timings", message)
+    for warning in warnings:
+        report.warn("options", warning)
+    _check_monitoring(plan, params["http"], report)
     if plan.lock == "file":
-        _look_at_file(plan, tell)
+        _check_file_system(plan.file, report, is_default=not params["lock"][1])
     elif plan.lock:
-        from kleader.cli import cluster, reach
+        from kleader.cli import api_access, check_cluster
 
-        reach.run(cluster.look(plan, tell))
+        api_access.run(check_cluster.check(plan, report))
     else:
-        tell(Finding(WARN, "lock", "there is no election: each run leads", "leave --leader-elect=false out"))
+        report.warn("lock", "there is no election: each run leads", "leave --leader-elect=false out")
 
 
-def _look_at_reports(plan: Plan, address: tuple[str, int] | None, tell: Tell) -> None:
+def _check_monitoring(plan: Plan, address: tuple[str, int] | None, report: Report) -> None:
     if address:
         try:
-            watched.bound(address).close()
+            monitoring.bind(address).close()
         except OSError as error:
-            level = WARN if error.errno == errno.EADDRINUSE else FAIL  # perhaps a run that is here already
-            tell(Finding(level, "http", f"{plan.http}: {watched.reason(error)}", "choose another address or port"))
+            level = WARN if error.errno == errno.EADDRINUSE else FAIL  # perhaps by the run that is checked
+            report.add(level, "http", f"{plan.http}: {monitoring.reason(error)}", "choose another address or port")
         else:
-            tell(Finding(OK, "http", f"{plan.http} is free"))
+            report.ok("http", f"{plan.http} is free")
     if plan.state_file:
-        why, mend = watched.trouble(plan.state_file)
-        tell(Finding(FAIL if why else OK, "state file", f"{plan.state_file}: {why or 'can be written'}", mend))
+        problem, fix = monitoring.state_file_problem(plan.state_file)
+        full = "" if problem else monitoring.disk_problem(plan.state_file)
+        level = FAIL if problem else WARN if full else OK
+        report.add(level, "state file", f"{plan.state_file}: {problem or full or 'can be written'}", fix)
 
 
-def _look_at_file(plan: Plan, tell: Tell) -> None:
-    """Without making the file, or touching its lock."""
-    path, mend = plan.file, "give --lock file:PATH in a directory that you can write to"
-    place = os.path.dirname(path)
-    if path == file.default_path(plan.namespace, plan.name) and not os.path.exists(place):
-        place = os.path.dirname(place)  # the run makes it
-    if not os.path.isdir(place):
-        tell(Finding(FAIL, "directory", f"{place} does not exist", mend))
+def _check_file_system(path: str, report: Report, *, is_default: bool) -> None:
+    """Check where the lock file is. The file is not created, and its lock is not touched."""
+    directory = os.path.dirname(path)
+    while is_default and not os.path.lexists(directory):
+        directory = os.path.dirname(directory)  # run creates it
+    if not _check_directory(directory, path, report, is_default=is_default):
         return
-    if not os.access(place, os.W_OK | os.X_OK):
-        tell(Finding(FAIL, "directory", f"{place} is not writable", mend))
-    else:
-        tell(Finding(OK, "directory", f"{place} is writable"))
-    kind = platform.filesystem(os.stat(place).st_dev)
+    kind = system.filesystem(os.stat(directory).st_dev)
     if not kind:
-        tell(Finding(WARN, "file system", f"what {place} is on cannot be told", "make sure that it is a local one"))
-    elif file.remote(kind):
-        mend = "use a local file system, or --lock lease"
-        tell(Finding(FAIL, "file system", f"{place} is on {kind}, where locks are not to be trusted", mend))
+        report.warn("file system", f"the file system of {directory} is unknown", "make sure that it is a local one")
+    elif file_lock.remote(kind):
+        fix = "give --lock file:PATH on a local file system, or --lock lease"
+        report.fail("file system", f"{directory} is on {kind}, whose locks are unreliable", fix)
     else:
-        tell(Finding(OK, "file system", f"{place} is on {kind}, a local file system"))
+        report.ok("file system", f"{directory} is on {kind}, a local file system")
+    _check_lock_file(path, report)
+
+
+def _check_directory(directory: str, path: str, report: Report, *, is_default: bool) -> bool:
+    """Check the directory; False if there is nothing more to check."""
+    fix = "give --lock file:PATH in a directory that you can write to"
+    if not os.path.isdir(directory):
+        report.fail("directory", f"{directory} does not exist", fix)
+        return False
+    if is_default and directory == os.path.dirname(path) and (problem := file_lock.unsafe(directory)):
+        report.fail("directory", problem)
+        return False
     if not os.path.lexists(path):
-        tell(Finding(OK, "lock", f"{path} does not exist yet: the first candidate makes it"))
+        if os.access(directory, os.W_OK | os.X_OK):
+            report.ok("directory", f"{directory} is writable")
+        else:
+            report.fail("directory", f"{directory} is not writable", fix)
+    if is_default:
+        user = f"only candidates of user {os.geteuid()} exclude each other; every other user has another lock file"
+        report.ok("users", user)
+    return True
+
+
+def _check_lock_file(path: str, report: Report) -> None:
+    if not os.path.lexists(path):
+        report.ok("lock", f"{path} does not exist yet: the first candidate creates it")
         return
     try:
-        fd = file.open_lock(path, make_directory=False)
-    except file.LockFileError as error:
-        tell(Finding(FAIL, "lock", str(error.strerror)))
+        fd = file_lock.open_lock(path)
+    except file_lock.LockFileError as error:
+        report.fail("lock", str(error.strerror))
         return
-    found = file.read(fd) or {}
+    last, mode = file_lock.last_holder(fd), os.fstat(fd).st_mode
     os.close(fd)
-    last = found.get("identity")
-    tell(Finding(OK, "lock", f"{path} is a lock file{f', which {last} held last' if last else ''}"))
+    report.ok("lock", f"{path} is a lock file{f', last held by {last}' if last else ''}")
+    if mode & 0o077:
+        report.warn("readers", f"every user who can open {path} can hold the lock for ever", f"chmod 600 {path}")

@@ -1,32 +1,33 @@
-"""``kleader completion``: scripts that complete a command line, and the names that they cannot know.
+"""``kleader completion``, and the answers to a Tab: click's own, and what may follow ``--``.
 
-Static scripts, made from the declarations of the options. click's own would start Python at every Tab, a tenth of a
-second each, and take a word after ``--`` for one of ours. So the program is started for names alone: contexts, clusters
-and users are read from the kubeconfig, namespaces and Leases are asked for at the cluster.
+Sources: click.shell_completion, and cobra's ``__complete`` protocol for kubectl's plugins.
 """
 
 from __future__ import annotations
 
 import os
-import urllib.parse
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+import re
+import shlex
+import sys
+from typing import TypeAlias
 
 import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    shell_complete,
+    split_arg_string,
+)
 
-from kleader.cli import options, types
-from kleader.cli.command import Command
-from kleader.cli.say import FAILED, fail
+from kleader.cli.command_line import COMPLETION_VARIABLE, SEPARATOR, Command, CommandRunner
 
-if TYPE_CHECKING:
-    from kleader.locks.api import Api
+Item: TypeAlias = "CompletionItem[str]"
 
-SHELLS = ("bash", "zsh", "fish")
-IN_KUBECONFIG = ("contexts", "clusters", "users")
-IN_CLUSTER = ("namespaces", "leases")
-_NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-_PAGE = "500"
-_MOST = 50_000  # nobody chooses among more
+_FILES, _NO_FILES = 0, 4  # cobra's ShellCompDirective: files are offered where there is nothing else, or never
+_STDERR = 2
 
 EPILOG = """
 \b
@@ -37,68 +38,105 @@ Examples:
 """
 
 
-@click.command(cls=Command, options_metavar="[OPTIONS]", epilog=EPILOG)
-@click.argument("what", type=click.Choice([*SHELLS, *IN_KUBECONFIG, *IN_CLUSTER]), metavar="bash|zsh|fish")
-@options.add((options.NAMESPACE,), options.LOOKING)
-def completion(what: str, **given: Any) -> None:  # noqa: ANN401 - click's
-    """Print the script that completes kleader's command line in a shell.
+class _Completion(ShellComplete):
+    """What may stand at the cursor. No name that a shell would expand is offered: expanding can run a program."""
 
-    The script asks back for what it cannot know: contexts, clusters, users, namespaces and leases are printed instead,
-    one a line, with the options that say where from.
-    """
-    if what in SHELLS:
-        from kleader.cli import shells
+    def get_completions(self, args: list[str], incomplete: str) -> list[Item]:
+        """The candidates; for ``--option=value`` the values alone."""
+        assert isinstance(self.cli, click.Group)  # noqa: S101 - kleader's
+        command = self.cli.commands.get(args[0]) if args else self.cli
+        if SEPARATOR in args:
+            runs = isinstance(command, CommandRunner)
+            return _command_after(args[args.index(SEPARATOR) + 1 :], incomplete) if runs else []
+        found = super().get_completions(args, incomplete) if command else []
+        return [item for item in found if item.type != "plain" or shlex.quote(item.value) == item.value]
 
-        click.echo(shells.script(what, click.get_current_context().find_root().command), nl=False)
-    elif what in IN_KUBECONFIG:
-        from kleader.locks import plain
-
-        path = given["kubeconfig"] or os.environ.get("KUBECONFIG") or "~/.kube/config"
-        _print(plain.names(path, what))
-    else:
-        from kleader.cli import reach
-
-        _print(reach.run(_ask(what, given)))
-
-
-def _print(names: list[str]) -> None:
-    """What is no single word in any shell cannot be completed."""
-    click.echo("".join(f"{name}\n" for name in names if name.isprintable()), nl=False)
+    def complete(self) -> str:
+        """The text that the shell's function reads. Each candidate replaces the whole word."""
+        args, incomplete = self.get_completion_args()
+        found = self.get_completions(args, incomplete)
+        option = re.match("--[^=]+=", incomplete)
+        for item in found if option else ():
+            item.value = f"{option[0]}{item.value}" if item.type == "plain" else item.value  # type: ignore[index]
+        return "\n".join(map(self.format_completion, found))
 
 
-async def _ask(what: str, given: dict[str, Any]) -> list[str]:
-    from kleader.cli import reach
-    from kleader.locks.api import Api
-    from kleader.locks.base import LockError, SetUpError
+class _Bash(_Completion, BashComplete):
+    """Bash splits words at ``=`` and ``:`` (COMP_WORDBREAKS), and replaces only what follows the last of them."""
 
-    credentials = reach.credentials_of(options.access(given))
-    api = Api(credentials)
+    _head = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor, and the one at it, as they were typed."""
+        words = os.environ["COMP_WORDS"].split("\n")[1 : int(os.environ["COMP_CWORD"]) + 1]
+        typed = re.sub("\n([=:]+)\n?", r"\1", "\n".join(words)).split("\n")
+        *args, incomplete = ["".join(split_arg_string(word)) for word in typed]
+        self._head = re.match("(.*[=:])?", incomplete)[0]  # type: ignore[index]
+        return args, incomplete
+
+    def format_completion(self, item: Item) -> str:
+        """Only what follows the last break."""
+        return f"{item.type},{item.value.removeprefix(self._head)}"
+
+
+class _Zsh(_Completion, ZshComplete):
+    pass
+
+
+class _Fish(_Completion, FishComplete):
+    pass
+
+
+_SHELLS: dict[str, type[_Completion]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+
+
+@click.command(cls=Command, epilog=EPILOG)
+@click.argument("shell", type=click.Choice(list(_SHELLS)), metavar="bash|zsh|fish")
+def completion(shell: str) -> None:
+    """Print the script that completes kleader's command line in a shell."""
+    root = click.get_current_context().find_root().command
+    click.echo(_SHELLS[shell](root, {}, "kleader", COMPLETION_VARIABLE).source(), nl=False)
+
+
+def answer_shell(root: click.Command) -> None:
+    """Print the candidates for the shell's function, and exit. No error is printed: the user is typing."""
+    _silence()
     try:
-        await credentials.refresh()
-        namespace = types.namespace_name("--namespace", given["namespace"] or "") or credentials.namespace
-        target = "/api/v1/namespaces" if what == "namespaces" else _leases(namespace)
-        return await _names(api, target, given["request_timeout"])
-    except (LockError, SetUpError) as error:
-        fail(str(error), FAILED)
-    finally:
-        api.close()
+        for shell in _SHELLS.values():
+            click.shell_completion.add_completion_class(shell)
+        status = shell_complete(root, {}, "kleader", COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE])
+    except (SystemExit, Exception):  # noqa: BLE001 - nothing can be offered
+        status = 1
+    sys.exit(status)
 
 
-def _leases(namespace: str) -> str:
-    return f"/apis/coordination.k8s.io/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/leases"
+def answer_kubectl(root: click.Command, words: list[str]) -> None:
+    """Print the candidates for the last of the words, each with its help, then cobra's directive.
+
+    kubectl leaves out those that do not begin like the word.
+    """
+    _silence()
+    *args, incomplete = words or [""]
+    try:
+        found = _Completion(root, {}, "kubectl leader", "").get_completions(args, incomplete)
+    except (SystemExit, Exception):  # noqa: BLE001 - nothing can be offered
+        found = []
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(f":{_NO_FILES if all(item.type == 'plain' for item in found) else _FILES}")
 
 
-async def _names(api: Api, target: str, timeout: float) -> list[str]:
-    """Of all objects of a collection, page by page."""
-    from kleader.locks.pages import pages
+def _silence() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), _STDERR)
 
-    names: list[str] = []
-    async with aclosing(pages(api, target, {"limit": _PAGE}, timeout, accept=_NAMES_ALONE)) as listed:
-        async for items, _ in listed:
-            for each in items:
-                about = each.get("metadata") if isinstance(each, dict) else None
-                if isinstance(about, dict) and isinstance(about.get("name"), str):
-                    names.append(about["name"])
-            if len(names) > _MOST:
-                break
-    return names
+
+def _command_after(words: list[str], incomplete: str) -> list[Item]:
+    """Programs on PATH for the first word of the command, files for all others."""
+    if words or not incomplete or os.sep in incomplete:
+        return [CompletionItem(incomplete, type="file")]
+    found = set()
+    for directory in os.get_exec_path():
+        if os.path.isdir(directory):
+            found |= {name for name in os.listdir(directory) if name.startswith(incomplete)}
+    return [CompletionItem(name) for name in sorted(found) if shlex.quote(name) == name]

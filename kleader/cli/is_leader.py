@@ -1,51 +1,63 @@
-"""``kleader is-leader``: asks the kleader of this machine or Pod, not the API; imports little, for a probe is quick."""
+"""``kleader is-leader``: asks the kleader of this machine or Pod, not the API. It imports little: probes run often."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
 from kleader.cli import options
-from kleader.cli.command import Command
-from kleader.cli.say import FAILED, fail
-from kleader.link import local
+from kleader.cli.command_line import Command
+from kleader.cli.console import fail
+from kleader.exits import FAILED, NOT_DONE
+from kleader.ipc import status_socket
 
-_PATIENCE = 1.0  # seconds
+_ANSWER_SECONDS = 1.0
 
 EPILOG = """
 \b
 Exit status:
   0       it leads: its command runs, and is not about to be killed
-  1       it does not
+  1       it does not lead
   2       usage
-  125     nobody can tell: no kleader answers in time, or several are here
+  125     no kleader answers in time, or it is not clear which lock is meant
 """
 
 
-@click.command(cls=Command, options_metavar="[OPTIONS]", epilog=EPILOG)
-@options.lock("--name", metavar="NAME", help="The lock's name, where kleaders of several locks are here.")
-@options.lock("-n", "--namespace", metavar="NAMESPACE", help="The lock's namespace, where that is not enough.")
+@click.command(cls=Command, epilog=EPILOG)
+@options.lock("--name", "The name of the lock, if more than one runs here.", metavar="NAME")
+@options.lock("-n --namespace namespace", "The namespace of the lock, if names are the same.", metavar="NAMESPACE")
 def is_leader(name: str | None, namespace: str | None) -> None:
     """Tell by the exit status whether the kleader of this machine or Pod leads.
 
-    It is the kleader that is asked, no cluster. Its role is printed too.
+    It asks that kleader, not the cluster, and prints its role. Outside a Pod --name is required, because any lock may
+    run on the machine; the command of a run has the name in its environment.
     """
-    answers = local.ask(name, _PATIENCE)
-    fitting = [each for each in answers.given if name in {None, each.name} and namespace in {None, each.namespace}]
-    locks = {each.lock for each in fitting}
-    if len(locks) > 1 or len({local.short(each.name) for each in fitting} | answers.silent) > 1:
-        there = ", ".join(sorted(locks) + [f"one of {each} that does not answer" for each in sorted(answers.silent)])
-        fail(f"several kleaders are here, {there}: give --name, and -n where the names are the same", FAILED)
-    if any(each.leads for each in fitting):
+    if name is None and (name := os.environ.get("KLEADER_NAME") or None):
+        namespace = namespace or os.environ.get("KLEADER_NAMESPACE") or None
+    if name is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        fail("outside a Pod the lock's --name is needed: a kleader of any lock may run on this machine", FAILED)
+    answers = status_socket.ask(name, _ANSWER_SECONDS)
+    matching = [
+        answer for answer in answers.received if name in {None, answer.name} and namespace in {None, answer.namespace}
+    ]
+    locks = {answer.lock for answer in matching}
+    if len(locks) > 1 or len({status_socket.label(answer.name) for answer in matching} | answers.silent) > 1:
+        found = ", ".join(
+            sorted(locks) + [f"one of {silent} that does not answer" for silent in sorted(answers.silent)]
+        )
+        fail(f"more than one lock runs on this host: {found}; choose one with --name (and -n)", FAILED)
+    if any(answer.leads for answer in matching):
         click.echo("leader")
     elif answers.silent:
-        fail("the kleader that is here does not answer: it is stopped, or the machine is overloaded", FAILED)
-    elif fitting:
-        role = fitting[0].role
+        fail("the kleader on this host does not answer: it is stopped, or the machine is overloaded", FAILED)
+    elif matching:
+        role = matching[0].role
         click.echo("leader, but its command does not run" if role == "leader" else role)
-        sys.exit(1)
+        sys.exit(NOT_DONE)
     else:
-        asked = f" of the lock {name}" if name else ""
-        others = "".join(f"; what user {each} has is not trusted" for each in sorted(answers.strangers))
-        fail(f"no kleader{asked} runs here{others}: see {local.RUNTIME_DIR} for one in another container", FAILED)
+        lock = f" of the lock {name}" if name else ""
+        others = "".join(f"; the sockets of user {user} are not trusted" for user in sorted(answers.untrusted_users))
+        hint = f"if it runs in another container, share a directory and set {status_socket.RUNTIME_DIR}"
+        fail(f"no kleader{lock} runs here{others}: {hint}", FAILED)

@@ -1,4 +1,4 @@
-"""``kleader manifest``: what a cluster has to be given so that a run has its standby, as YAML for ``kubectl apply``."""
+"""``kleader manifest``: the objects that run a command with a hot standby in a cluster, for ``kubectl apply``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli import options, workload
-from kleader.cli.command import CommandRunner
-from kleader.cli.option import Option
-from kleader.cli.run import make_plan
-from kleader.cli.say import remark
+from kleader.cli import api_access, options, types, workload
+from kleader.cli.command_line import CommandRunner, Option
+from kleader.cli.console import warn
+from kleader.cli.plan_from_params import make_plan
 
 if TYPE_CHECKING:
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
-# What says how this machine reaches the cluster, or would be the same in every Pod, or would end one that waits.
+# Options that say how this machine reaches the cluster, would be the same in every Pod, or would end one that waits.
 NOT_IN_A_POD: dict[str, Any] = {
     **dict.fromkeys(("kubeconfig", "context", "cluster", "user", "server", "as"), ""),
     "identity": None,
@@ -23,84 +22,108 @@ NOT_IN_A_POD: dict[str, Any] = {
     "wait": None,
     "no_wait": False,
 }
-_LONGEST_NAME = 63  # characters of a label's value, and of a Pod's host name
+_RISK = (
+    "--pod-label: the Role may patch every Pod of the namespace, and a patch can replace a Pod's image: use a namespace"
+    " in which no Pod has more permissions than these, see kleader-manifest(1)"
+)
+_MAX_NAME = 63  # characters of a label's value, and of a Pod's host name
 
 EPILOG = """
 \b
 Examples:
-  kleader manifest --image example/beat:1 -- ./beat | kubectl apply -f -
+  kleader manifest --image example/worker:1 -- ./worker | kubectl apply -f -
 """
 
 
 @click.command(cls=CommandRunner, options_metavar="[OPTIONS] -- COMMAND [ARG]...", epilog=EPILOG)
-@options.workload(
-    "--image",
-    metavar="IMAGE",
-    show_default="a placeholder",
-    help="The container's image: COMMAND and kleader are in it.",
+@options.groups(
+    (
+        options.workload(
+            "--image",
+            "The image of the container; it contains COMMAND and kleader.",
+            metavar="IMAGE",
+            show_default="a placeholder",
+        ),
+        options.workload(
+            "--replicas",
+            "The number of Pods: one leads, the others stand by.",
+            type=click.IntRange(1, 100),
+            metavar="N",
+            default=2,
+        ),
+        options.workload(
+            "--cpu", "The processor time that each container requests.", type=types.quantity, default="50m"
+        ),
+        options.workload(
+            "--memory",
+            "The memory that each container requests; kleader itself takes about 40Mi.",
+            type=types.quantity,
+            default="128Mi",
+        ),
+        options.workload(
+            "--run-as-user",
+            "The user and group of the container's processes; none: the image's own user, which may be root.",
+            type=types.uid,
+            metavar="UID|none",
+            default=str(workload.NOBODY),
+        ),
+        options.workload("--writable-root", "Let the container write everywhere, not only to /tmp.", is_flag=True),
+        options.workload(
+            "--flow-schema",
+            "Add a FlowSchema that keeps the election's requests ahead of load; needs a cluster administrator.",
+            is_flag=True,
+        ),
+    )
 )
-@options.workload(
-    "--replicas",
-    type=click.IntRange(1, 100),
-    metavar="N",
-    default=2,
-    show_default=True,
-    help="How many Pods: one leads, the others stand by.",
-)
-@options.workload(
-    "--flow-schema",
-    is_flag=True,
-    help="Also a FlowSchema that keeps the election's requests ahead of load; needs a cluster's administrator.",
-)
-@options.of_run(without=NOT_IN_A_POD)
-def manifest(command: tuple[str, ...], image: str | None, replicas: int, flow_schema: bool, **given: Any) -> None:  # noqa: ANN401, FBT001 - click's
-    """Print what runs COMMAND in a cluster with a hot standby, for kubectl to apply.
+@options.run_options(without=NOT_IN_A_POD)
+def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - click's
+    """Print what runs COMMAND with a hot standby in a cluster, for kubectl to apply.
 
-    ServiceAccount, Role with the least that the lock needs, RoleBinding, Deployment, PodDisruptionBudget. The options
-    of run are those that it shall have there.
+    ServiceAccount, Role with the permissions that the lock needs, RoleBinding, Deployment, PodDisruptionBudget. COMMAND
+    can write only to /tmp, unless --writable-root is given. The options of run are those of the run in the Pods.
     """
-    from kleader.cli.output import as_yaml
+    from kleader.cli.yaml_output import as_yaml
 
-    if given["lock"][0] == "file":
-        msg = "--lock file: its candidates share one machine's file, which Pods do not have; give a lock at the API"
-        raise click.UsageError(msg)
-    plan, remarks = make_plan(list(command), {**given, **NOT_IN_A_POD}, elsewhere=True)
-    _check(plan, image)
-    for each in remarks:
-        remark(each)
-    if image is None:
-        image = f"registry.example/{plan.name}"
-        remark(f"the image {image} is a placeholder: give --image")
-    plan = plan._replace(namespace=plan.namespace or "default")
-    objects = workload.objects(plan, _options(plan), image, replicas)
-    if flow_schema:
+    if params["lock"][0] == "file":
+        raise click.UsageError("--lock file: Pods do not share a machine's file; choose a lock in the cluster")
+    plan, warnings = make_plan(list(command), {**params, **NOT_IN_A_POD}, for_pods=True)
+    _check(plan, params["image"])
+    for warning in [*warnings, _RISK] if plan.pod_label else warnings:
+        warn(warning)
+    image = params["image"] or f"registry.example/{plan.name}"
+    if params["image"] is None:
+        warn(f"the image {image} is a placeholder: give --image")
+    pods = workload.Workload(
+        image, *(params[name] for name in ("replicas", "cpu", "memory", "run_as_user", "writable_root"))
+    )
+    plan = plan._replace(namespace=plan.namespace or api_access.default_namespace())
+    objects = workload.objects(plan, _run_arguments(plan), pods)
+    if params["flow_schema"]:
         objects.append(workload.flow_schema(plan))
     click.echo(as_yaml(*objects), nl=False)
 
 
 def _check(plan: Plan, image: str | None) -> None:
-    if len(plan.name) > _LONGEST_NAME:
-        msg = f"--name {plan.name} is too long to name a Deployment's Pods by: {_LONGEST_NAME} characters at most"
-        raise click.UsageError(msg)
+    if len(plan.name) > _MAX_NAME:
+        rule = f"{_MAX_NAME} characters at most"
+        raise click.UsageError(f"--name {plan.name} is too long to name the Pods of a Deployment: {rule}")
     if image is not None and (not image.isprintable() or not image.strip() or image != image.strip()):
-        msg = f"--image {image!r} is not the name of an image"
-        raise click.UsageError(msg)
+        raise click.UsageError(f"--image {image!r} is not the name of an image")
     host, _, port = plan.http.rpartition(":")
     if plan.http and (host not in {"", "0.0.0.0", "[::]"} or port == "0"):  # noqa: S104 - is compared
-        msg = f"--http {plan.http}: the kubelet asks at the Pod's own address, and at one port: give it as :8080"
-        raise click.UsageError(msg)
+        why = "the kubelet asks at the Pod's own address and at a fixed port"
+        raise click.UsageError(f"--http {plan.http}: {why}: give it as :8080")
     try:
         "".join(plan.command).encode()
     except UnicodeEncodeError:
-        msg = "the command is not text (UTF-8), and YAML has no other way to write it"
-        raise click.UsageError(msg) from None
+        raise click.UsageError("the command is not UTF-8 text, so YAML cannot express it") from None
 
 
-def _options(plan: Plan) -> list[str]:
-    """What was given of ``run``'s options, written out, and the lock's name, which must not follow the command's."""
+def _run_arguments(plan: Plan) -> list[str]:
+    """The options of ``run`` that were given, and the name of the lock, which must not change with the command."""
     context = click.get_current_context()
-    written = [f"--name={plan.name}"]
+    arguments = [f"--name={plan.name}"]
     for param in context.command.params:
         if isinstance(param, Option) and param.of_run and param.name not in {"name", "namespace"}:
-            written += param.written(context)
-    return written
+            arguments += param.arguments(context)
+    return arguments

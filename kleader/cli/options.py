@@ -1,348 +1,379 @@
-"""How options look, and all of ``run``'s in groups: there is one declaration of each, whichever commands take it."""
+"""The options, each declared once, whichever commands take it; in groups, in the order in which help shows them."""
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader.cli.beside import BESIDE
-from kleader.cli.option import option
-from kleader.cli.types import Address, Duration, Label, LockType, Signal, Switch, Verbosity, Version, header
+from kleader.cli import types
+from kleader.cli.command_line import section
+from kleader.cli.ignored import PREFIX, klog_options
+from kleader.exits import LEADERSHIP_LOST, NOT_ACQUIRED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
+
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CLUSTER = "Kubernetes API"
-LOSS_EXIT_CODE = 255  # glog.Fatalf's
+
+lock = section("Lock")
+election = section("Election")
+output = section("Output")
+request = section("Request")
+workload = section("Workload")
+_api = section(CLUSTER)
+_timing = section("Timings", type=types.duration)
+_command = section("Command")
+_hook = section("Beside the command")
+_monitoring = section("Monitoring")
+_log = section("Log")
+_EXIT_STATUS = {"type": click.IntRange(0, 255), "metavar": "STATUS"}
 
 
-lock = functools.partial(option, section="Lock")
-api = functools.partial(option, section=CLUSTER)
-timing = functools.partial(option, section="Timings")
-election = functools.partial(option, section="Election")
-of_command = functools.partial(option, section="Command")
-watched = functools.partial(option, section="Being watched")
-messages = functools.partial(option, section="Messages")
-workload = functools.partial(option, section="Workload")
-printing = functools.partial(option, section="Output")
-asking = functools.partial(option, section="Asking")
+def _completed_by(kind: str) -> dict[str, Any]:
+    """Completion by names of the kubeconfig or the cluster."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[Any]:
+        from kleader.cli import completion_names
+
+        return completion_names.names(kind, ctx.params, incomplete)
+
+    return {"metavar": "NAME", "shell_complete": complete}
 
 
-def kind(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
-    """A decorator for --lock, with what differs from command to command."""
-    usual: dict[str, Any] = {"default": "lease", "show_default": True}
+def words(words: Iterable[str]) -> dict[str, Any]:
+    """Completion by these words."""
+    return {"shell_complete": lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]}
+
+
+def lock_argument(*, required: bool = True) -> Decorator:
+    """A decorator for NAME, the lock's name, which may also be given as --name."""
+    attributes = _completed_by("leases") | {"metavar": "NAME" if required else "[NAME]"}
+    return click.argument("argument", required=False, **attributes)
+
+
+def lock_type(**attributes: Any) -> Decorator:  # noqa: ANN401 - click's
+    """A decorator for --lock; the attributes are those that differ between commands."""
     return lock(
-        "--lock",
-        "--leader-elect-resource-lock",
-        "lock",
-        type=LockType(),
-        metavar="TYPE",
-        help="lease: a Lease at the Kubernetes API. configmap, endpoints: an annotation there, as client-go before"
-        " 0.24 kept it. configmapsleases, endpointsleases: both, to get from the one to the other. leader-for-life: a"
-        " ConfigMap that this Pod owns, as operator-lib has it. file or file:PATH: a file on this machine.",
-        **usual | attributes,
+        "--lock --leader-elect-resource-lock --leader-elect-lock lock",
+        "Where the lock is kept. lease: a Lease. configmap, endpoints: an annotation, as client-go before 0.24."
+        " leader-for-life: a ConfigMap that this Pod owns, as operator-lib. configmapsleases, endpointsleases: two"
+        " objects, to migrate from one to the other. file or file:PATH: a file on this machine.",
+        **{"type": types.lock, "metavar": "TYPE", "default": "lease", **words(types.LOCKS), **attributes},
     )
 
 
-def name(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
-    """A decorator for --name, with what differs from command to command."""
-    usual: dict[str, Any] = {"metavar": "NAME", "help": "Shared by all candidates for this lock."}
-    return lock("--name", "--leader-elect-resource-name", "name", **usual | attributes)
+def lock_name(help: str = "The same as NAME.", **attributes: Any) -> Decorator:  # noqa: A002, ANN401 - click's
+    """A decorator for --name; the attributes are those that differ between commands."""
+    return lock("--name --leader-elect-resource-name name", help, **_completed_by("leases"), **attributes)
 
 
 NAMESPACE = lock(
-    "-n",
-    "--namespace",
-    "--leader-elect-resource-namespace",
-    "namespace",
+    "-n --namespace --leader-elect-resource-namespace namespace",
+    "The namespace of the lock.",
     default="",
-    metavar="NAMESPACE",
-    show_default="POD_NAMESPACE, the service account's, the context's, default",
-    help="Where the lock is.",
+    show_default="the context's, POD_NAMESPACE, the service account's, default",
+    **_completed_by("namespaces") | {"metavar": "NAMESPACE"},
 )
 
 LOCK = (
-    kind(),
-    name(show_default="the command's base name"),
+    lock_type(),
+    lock_name("The name that all candidates for this lock share.", show_default="the command's base name"),
     NAMESPACE,
-    lock("--identity", metavar="ID", show_default="HOSTNAME_UUID", help="This candidate, unlike any other."),
+    lock(
+        "--identity", "The identity of this candidate; it must be unique.", metavar="ID", show_default="HOSTNAME_UUID"
+    ),
     lock(
         "--lock-label",
-        "lock_label",
-        type=Label(),
+        "A label for the lock's objects; may be repeated.",
+        type=types.label,
+        metavar="KEY=VALUE",
         multiple=True,
-        help="A label for the lock's objects; may be repeated.",
     ),
     lock(
         "--force",
+        "With endpoints, endpointsleases: take the lock although a Service of its name loses its EndpointSlices.",
         is_flag=True,
-        help="With endpoints, endpointsleases: take the lock although a Service of its name loses its EndpointSlices.",
     ),
     lock(
         "--coordinated",
+        "With lease: the control plane names the leader, the candidate with the oldest emulation version (KEP-4355);"
+        " plain election in a cluster without that API.",
         is_flag=True,
-        help="With lease: the control plane names the leader, the candidate with the oldest emulation version"
-        " (KEP-4355); plain election where the cluster has no such thing.",
     ),
-    lock(
-        "--binary-version",
-        type=Version(),
-        metavar="VERSION",
-        help="With --coordinated, which needs it: this program's version, such as 1.36.0.",
-    ),
+    lock("--binary-version", "With --coordinated, required: this program's version, as 1.36.0.", type=types.version),
     lock(
         "--emulation-version",
-        type=Version(),
-        metavar="VERSION",
+        "With --coordinated: the version that this program emulates.",
+        type=types.version,
         show_default="the binary version",
-        help="With --coordinated: the version as which it behaves.",
+    ),
+    lock(
+        "--coordinated-strategy",
+        "With --coordinated: how the leader is chosen. DOMAIN/NAME: by a controller that knows this strategy, instead"
+        " of the control plane.",
+        type=types.strategy,
+        default=types.STRATEGY,
+        metavar="NAME",
     ),
 )
 
-ROAD = (
-    api(
+_CONNECTION = (
+    _api(
         "--kubeconfig",
+        "The kubeconfig file.",
+        type=click.Path(),
         default="",
         metavar="PATH",
         show_default="KUBECONFIG, the Pod's service account, ~/.kube/config",
-        help="How to reach the cluster.",
     ),
-    api("--context", default="", metavar="NAME", help="The kubeconfig's context to use."),
-    api("--cluster", default="", metavar="NAME", help="The kubeconfig's cluster to use."),
-    api("--user", default="", metavar="NAME", help="The kubeconfig's user to use."),
-    api("-s", "--server", "--master", "server", default="", metavar="URL", help="The API server's address."),
-    api("--as", "as", default="", metavar="USER", help="Act as this user (impersonation)."),
+    _api("--context", "The context of the kubeconfig.", default="", **_completed_by("contexts")),
+    _api("--cluster", "The cluster of the kubeconfig.", default="", **_completed_by("clusters")),
+    _api("--user", "The user of the kubeconfig.", default="", **_completed_by("users")),
+    _api("-s --server --master server", "The URL of the API server.", default="", metavar="URL"),
+    _api("--as as", "The user to act as (impersonation).", default="", metavar="USER"),
 )
 
+# Of commands that are no candidates.
+CLIENT = (
+    *_CONNECTION,
+    _api("--request-timeout", "The longest that one request may take.", type=types.duration, default="5s"),
+)
 
-def request_timeout(**attributes: Any) -> Callable[..., Any]:  # noqa: ANN401 - click's own
-    """A decorator for --request-timeout, with what differs from command to command."""
-    return api("--request-timeout", type=Duration(), **attributes)
+# Of commands about one lock.
+ONE_LOCK = (
+    (lock_type(), lock_name(), NAMESPACE),
+    CLIENT,
+    (
+        output(
+            "-o --output output",
+            "How to print the result. json, yaml: everything that is known. name: as kubectl takes it.",
+            type=click.Choice(("json", "yaml", "name")),
+            show_default="a line",
+        ),
+    ),
+)
 
-
-API = (
-    *ROAD,
-    request_timeout(
+_API = (
+    *_CONNECTION,
+    _api(
+        "--request-timeout",
+        "The longest that one request may take; no more than the default.",
+        type=types.duration,
         show_default="half the renew deadline",
-        help="The longest that one request may take; no more than the default.",
     ),
 )
 
-# Of commands that take no part.
-LOOKING = (
-    *ROAD,
-    request_timeout(default="5s", show_default=True, help="The longest that one request may take."),
-)
-
-ANSWER = printing(
-    "-o",
-    "--output",
-    "output",
-    type=click.Choice(("json", "yaml", "name")),
-    default=None,
-    show_default="a line",
-    help="How to print what then is so: json, yaml: all that is known; name: as kubectl takes it.",
-)
-
-TIMING = (
-    timing(
-        "--lease-duration",
-        "--leader-elect-lease-duration",
-        "lease_duration",
-        type=Duration(),
+_TIMINGS = (
+    _timing(
+        "--lease-duration --leader-elect-lease-duration lease_duration",
+        "How long a silent leader keeps the lock; whole seconds count.",
         default="15s",
-        show_default=True,
-        help="For how long a leader that is silent keeps the lock; whole seconds count.",
     ),
-    timing(
-        "--renew-deadline",
-        "--leader-elect-renew-deadline",
-        "renew_deadline",
-        type=Duration(),
+    _timing(
+        "--renew-deadline --leader-elect-renew-deadline renew_deadline",
+        "A leader that has not renewed for this long stops its command.",
         default="10s",
-        show_default=True,
-        help="A leader that could not renew for so long stops its command.",
     ),
-    timing(
-        "--retry-period",
-        "--leader-elect-retry-period",
-        "retry_period",
-        type=Duration(),
+    _timing(
+        "--retry-period --leader-elect-retry-period retry_period",
+        "The time between two renewals; at least 1s.",
         default="2s",
-        show_default=True,
-        help="Between two renewals; at least 1s.",
     ),
-    timing(
+    _timing(
         "--loss-grace",
-        type=Duration(),
+        "The time between the stop signal and SIGKILL when leadership is lost.",
         show_default="what fits, at most 3s",
-        help="Between the stop signal and SIGKILL when leadership is lost.",
     ),
-    timing(
+    _timing(
         "--kill-budget",
-        type=Duration(),
+        "The time allowed for SIGKILL to end the command and all of its descendants.",
         show_default="500ms",
-        help="Allowed for SIGKILL to end the command and all of its descendants.",
     ),
-    timing(
+    _timing(
         "--clock-skew",
-        type=Duration(),
+        "The allowance for clocks that run at different rates.",
         show_default="a tenth of the lease duration",
-        help="Allowed for clocks that run at different rates.",
     ),
 )
 
-ELECTION = (
+_ELECTION = (
     election(
         "--leader-elect",
+        "false: run the command at once, with no election, as kube-controller-manager does.",
         is_flag=False,
         flag_value="true",
         default="true",
-        type=Switch(),
+        show_default=False,
+        type=types.boolean,
         metavar="[true|false]",
-        help="false: run the command at once, with no election, as kube-controller-manager does.",
+        **words(("true", "false")),
     ),
     election(
         "--wait",
-        type=Duration(["live"]),
+        "Give up acquiring after this time, with status 124. live: at the first renewal that is observed; with 125 if"
+        " the API server does not answer for a lease duration.",
+        type=types.duration_or_live,
+        metavar="DURATION",
         show_default="for ever",
-        help="Give up acquiring after so long, with status 124. live: on the first renewal that is seen; with 125 when"
-        " the API server has not answered for a lease duration.",
+        **words((types.LIVE,)),
     ),
-    election("--no-wait", is_flag=True, help="Try to acquire once: --wait 0."),
+    election("--no-wait", "Try once to acquire the lock, as --wait 0.", is_flag=True),
+    election(
+        "--busy-exit-code",
+        "The exit status if another candidate holds the lock throughout --wait.",
+        default=NOT_ACQUIRED,
+        **_EXIT_STATUS,
+    ),
     election(
         "--on-loss",
+        "When leadership is lost: exit, or become a candidate again.",
         type=click.Choice(["exit", "wait"]),
         default="exit",
-        show_default=True,
-        help="When leadership is lost: exit, or become a candidate again.",
     ),
-    election(
-        "--loss-exit-code",
-        type=click.IntRange(0, 255),
-        metavar="STATUS",
-        default=LOSS_EXIT_CODE,
-        show_default=True,
-        help="The exit status when leadership is lost.",
-    ),
-    election("--no-release", is_flag=True, help="Leave the lock to run out at the end, instead of releasing it."),
-    election(
-        "--release", is_flag=True, help="Release the lock at the end: with leader-for-life it stays with the Pod."
-    ),
+    election("--loss-exit-code", "The exit status if leadership is lost.", default=LEADERSHIP_LOST, **_EXIT_STATUS),
+    election("--no-release", "Let the lock expire at the end, instead of releasing it.", is_flag=True),
+    election("--release", "Release the lock at the end; leader-for-life otherwise leaves it to the Pod.", is_flag=True),
 )
 
-COMMAND = (
-    of_command(
+_COMMAND = (
+    _command(
         "--restart",
+        "Whether to start a command again that ended while leading, with backoff: no, on-failure or always.",
         type=click.Choice(["no", "on-failure", "always"]),
         default="no",
         metavar="WHEN",
-        show_default=True,
-        help="no, on-failure or always: start a command that ended again while leading, with backoff.",
     ),
-    of_command("--until-empty", is_flag=True, help="The command has ended only when all of its descendants have."),
-    of_command(
+    _command("--until-empty", "The command has ended only when all of its descendants have ended.", is_flag=True),
+    _command(
         "--stop-signal",
-        type=Signal(),
+        "The signal that asks the command to stop.",
+        type=types.signal_number,
         metavar="SIGNAL",
         show_default="the one received, else TERM",
-        help="How to ask the command to stop.",
+        **words(types.SIGNALS),
     ),
-    of_command(
+    _command(
         "--stop-signal-to",
+        "Send that signal to the main process alone, or to its process group.",
         type=click.Choice(["main", "group"]),
         default="main",
-        show_default=True,
-        help="Ask the main process alone, or its process group.",
     ),
-    of_command(
-        "--stop-timeout",
-        type=Duration(),
-        default="25s",
-        show_default=True,
-        help="How long a command that was asked to stop may take before SIGKILL.",
+    _command(
+        "--stop-timeout", "How long the command may take to stop before SIGKILL.", type=types.duration, default="25s"
     ),
 )
 
-WATCHED = (
-    watched(
-        "--http",
-        type=Address(),
-        metavar="ADDR:PORT",
-        help="Answer /healthz, /readyz, /leader and /metrics there; :PORT for all addresses.",
+_HOOKS = (
+    _hook(
+        "--standby",
+        "A command for the time without leadership: a warm replica, dead before the leading command starts.",
+        type=types.command,
     ),
-    watched(
+    _hook(
+        "--pod-label",
+        "Label this Pod by its role, so that a Service can select the leader. This routes; it does not exclude.",
+        type=types.role_label,
+        metavar="KEY=LEADER[,STANDBY]",
+    ),
+    _hook(
+        "--on-new-leader",
+        "A command to run for the first leader observed and for every change, with KLEADER_LEADER set; no shell.",
+        type=types.command,
+    ),
+    _hook(
+        "--health",
+        "A command: status 0 is healthy. An unhealthy candidate does not compete; an unhealthy leader steps down.",
+        type=types.command,
+    ),
+    _hook(
+        "--health-period",
+        "The time between two health checks, and the longest that one may take.",
+        type=types.duration,
+        default="10s",
+    ),
+    _hook(
+        "--health-failures",
+        "How many failures in a row count as unhealthy.",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        default=3,
+    ),
+)
+
+_MONITORING = (
+    _monitoring(
+        "--http",
+        "Serve /healthz, /readyz, /leader and /metrics there; :PORT for all addresses.",
+        type=types.listen_address,
+        metavar="ADDR:PORT",
+    ),
+    _monitoring(
         "--state-file",
+        "Keep role, token and deadlines there as JSON, replaced at each renewal and change.",
+        type=click.Path(),
         default="",
         metavar="PATH",
-        help="Keep role, token and deadlines there as JSON, replaced at each renewal and change.",
     ),
 )
 
-MESSAGES = (
-    messages("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="On stderr."),
-    messages(
-        "-v",
-        "--v",
-        "v",
+_LOG = (
+    _log("--log-format", "The format of the log on stderr.", type=click.Choice(["text", "json"]), default="text"),
+    _log(
+        "-v --v v",
+        "Log more; N is a level, as in -v=4.",
         is_flag=False,
         flag_value="1",
         default="0",
-        type=Verbosity(),
-        help="Say more; N is a level, as in -v=4.",
+        show_default=False,
+        type=types.verbosity,
+        metavar="N",
     ),
-    messages("-q", "--quiet", "quiet", is_flag=True, help="Say only what went wrong."),
+    _log("-q --quiet quiet", "Log only warnings and errors.", is_flag=True),
 )
 
-RUN = (LOCK, API, TIMING, ELECTION, COMMAND, BESIDE, WATCHED, MESSAGES)
 
-
-def add(*groups: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that adds groups of options in the order in which help shows them."""
+def groups(*groups: tuple[Decorator, ...]) -> Decorator:
+    """A decorator that adds groups of options."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for each in reversed([each for group in groups for each in group]):
-            function = each(function)
+        for decorator in reversed([decorator for group in groups for decorator in group]):
+            function = decorator(function)
         return function
 
     return decorate
 
 
-def of_run(without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that adds all options of ``run`` but those ``without``, by the names of their values.
+def run_options(without: Collection[str] = ()) -> Decorator:
+    """A decorator that adds the options of ``run``, but for those named ``without``, and klog's flags.
 
-    Each is read from the variable that ``run`` reads, so that what is set for that holds for who speaks of it too.
+    Each is read from the variable that ``run`` reads: what is set for ``run`` holds for check and manifest too.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         own = list(getattr(function, "__click_params__", ()))
-        params = add(*RUN)(function).__click_params__  # type: ignore[attr-defined]
-        kept = [param for param in params if param in own or param.name not in without]
-        for param in kept[len(own) :]:
+        every = (LOCK, _API, _TIMINGS, _ELECTION, _COMMAND, _HOOKS, _MONITORING, _LOG)
+        params = groups(*every)(function).__click_params__[len(own) :]  # type: ignore[attr-defined]
+        kept = [param for param in params if param.name not in without]
+        for param in kept:
             param.of_run = True
-            param.envvar = f"KLEADER_RUN_{param.name.upper()}"
-        function.__click_params__ = kept  # type: ignore[attr-defined]
+            param.envvar = f"{PREFIX}{param.name.upper()}"
+        function.__click_params__ = [*own, *kept, *klog_options()]  # type: ignore[attr-defined]
         return function
 
     return decorate
 
 
-def access(given: dict[str, Any]) -> dict[str, str]:
-    """What ROAD's options say, as kleader.locks.credentials takes it; click.UsageError."""
-    named = {key: given[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
-    return named | {"as": header("--as", given["as"])}
-
-
-def prevail(given: dict[str, Any], one: str, other: str) -> None:
-    """Of two contrary options, let the command line's win over the environment's. click.UsageError otherwise."""
-    if not given[one] or not given[other]:
+def command_line_wins(params: dict[str, Any], one: str, other: str) -> None:
+    """Of two options that exclude each other, drop the environment's. click.UsageError if both are in one place."""
+    if not params[one] or not params[other]:
         return
     context = click.get_current_context()
     source = context.get_parameter_source
     if source(one) is source(other):
-        names = (next(param.opts[0] for param in context.command.params if param.name == each) for each in (one, other))
+        names = (next(param.opts[0] for param in context.command.params if param.name == name) for name in (one, other))
         msg = f"{' and '.join(names)} exclude each other: leave one out"
         raise click.UsageError(msg)
-    given[other if source(one) is click.core.ParameterSource.COMMANDLINE else one] = None
+    params[other if source(one) is click.core.ParameterSource.COMMANDLINE else one] = None

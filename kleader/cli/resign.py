@@ -1,4 +1,4 @@
-"""``kleader resign``: asks the leader to end its term, or takes the lock from who cannot be asked."""
+"""``kleader resign``: asks the leader to step down, or clears a lock whose holder cannot be asked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from kleader.cli import options, types
-from kleader.cli.command import Command
+from kleader.cli.command_line import Command
 
 EPILOG = """
 \b
 Exit status:
-  0       nobody holds the lock, or somebody else does by now
+  0       the lock is free, or has another holder by now
   1       it was not done, and why
   2       usage
   125     kleader itself failed: no cluster, no permission, no answer in time
@@ -25,47 +25,41 @@ Examples:
 """
 
 
-@click.command(cls=Command, options_metavar="[OPTIONS]", epilog=EPILOG)
-@click.argument("argument", metavar="NAME", required=False)
-@options.add(
+@click.command(cls=Command, epilog=EPILOG)
+@options.lock_argument()
+@options.groups(
     (
-        options.asking(
-            "--timeout", type=types.Duration(), default="1m", show_default=True, help="How long to wait for that."
+        options.request(
+            "--timeout", "How long to wait for the leader to step down.", type=types.duration, default="1m"
         ),
-        options.asking(
+        options.request(
             "--force",
+            "Send no request: clear the lock of a holder that is dead or not a kleader, or a malformed record, once"
+            " it was observed unchanged for its lease duration.",
             is_flag=True,
-            help="Ask nobody: take the lock from a holder that is dead, or no kleader, and mend a record that nobody"
-            " can read, once it was seen unchanged for its duration.",
         ),
-        options.asking("--now", is_flag=True, help="With --force: at once. If the holder is alive, two may lead."),
-        options.asking("-y", "--yes", "yes", is_flag=True, help="With --force: go on without asking."),
+        options.request("--now", "With --force: at once. If the holder is alive, two may lead.", is_flag=True),
+        options.request("-y --yes yes", "With --force: do not ask for confirmation.", is_flag=True),
     ),
-    (options.kind(), options.name(help="As NAME."), options.NAMESPACE),
-    options.LOOKING,
-    (options.ANSWER,),
+    *options.ONE_LOCK,
 )
-def resign(argument: str | None, **given: Any) -> None:  # noqa: ANN401
+def resign(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
     """Ask the leader of the lock NAME, a kleader, to stop its command and to release the lock.
 
-    The request is left on the lock's object, so it works from anywhere. Its status is that of a lost lock; with
-    --on-loss wait it contends again after a lease duration.
+    The request is written on the lock's object, so it can be sent from anywhere. The leader exits as after a lost
+    lock; with --on-loss wait it competes again after a lease duration.
     """
-    from kleader.cli import asking, clearing, reach
+    from kleader.cli import api_access, force_clear, leader_requests, locate
 
-    for each in ("now", "yes"):
-        if given[each] and not given["force"]:
-            msg = f"--{each} goes with --force"
-            raise click.UsageError(msg)
-    what, form = reach.asked(given, argument), given["output"] or ""
-    if not what.name and not what.path:
-        msg = "which lock? give its NAME"
-        raise click.UsageError(msg)
-    asking.refuse_file(what)
-    if not given["force"]:
-        reach.run(asking.resign(what, given["timeout"], form))
+    for name in ("now", "yes"):
+        if params[name] and not params["force"]:
+            raise click.UsageError(f"--{name} needs --force")
+    query = locate.query(params, argument, one_lock=True)
+    timeout, form = params["timeout"], params["output"] or ""
+    leader_requests.refuse_lock_file(query)
+    if not params["force"]:
+        api_access.run(leader_requests.resign(query, timeout, form))
         return
-    if not given["yes"] and not sys.stdin.isatty():
-        msg = "--force wants to be confirmed: give --yes where nobody can answer"
-        raise click.UsageError(msg)
-    reach.run(clearing.clear(what, given["timeout"], form, now=given["now"], yes=given["yes"]))
+    if not params["yes"] and not sys.stdin.isatty():
+        raise click.UsageError("--force needs confirmation: pass --yes without a terminal")
+    api_access.run(force_clear.clear(query, timeout, form, now=params["now"], yes=params["yes"]))

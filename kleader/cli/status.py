@@ -1,4 +1,4 @@
-"""``kleader status``: who leads, as far as somebody can tell who only looks."""
+"""``kleader status``: the locks, as a process that holds none of them can observe them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import click
 
 from kleader.cli import options
-from kleader.cli.command import Command
-
-FORMS = ("wide", "json", "yaml", "name")
+from kleader.cli.command_line import Command
 
 EPILOG = """
 \b
@@ -27,38 +25,36 @@ Examples:
 """
 
 
-@click.command(cls=Command, options_metavar="[OPTIONS]", epilog=EPILOG)
-@click.argument("argument", metavar="[NAME]", required=False)
-@options.add(
+@click.command(cls=Command, epilog=EPILOG)
+@options.lock_argument(required=False)
+@options.groups(
     (
-        options.kind(default=None, show_default="every type"),
-        options.name(show_default="every name", help="As NAME."),
+        options.lock_type(default=None, show_default="every type"),
+        options.lock_name(show_default="every name"),
         options.NAMESPACE,
-        options.lock("-A", "--all-namespaces", "all_namespaces", is_flag=True, help="The locks of all namespaces."),
-        options.lock("--all-leases", is_flag=True, help="Those of nodes and API servers too, which elect nobody."),
+        options.lock("-A --all-namespaces all_namespaces", "The locks of all namespaces.", is_flag=True),
+        options.lock("--all-leases", "Also the leases of nodes and API servers, which elect no leader.", is_flag=True),
     ),
-    options.LOOKING,
+    options.CLIENT,
     (
-        options.printing("-w", "--watch", "watch", is_flag=True, help="Follow what happens, until interrupted."),
-        options.printing(
-            "-o",
-            "--output",
-            "output",
-            type=click.Choice(FORMS),
-            default=None,
+        options.output("-w --watch watch", "Follow the changes, until interrupted.", is_flag=True),
+        options.output(
+            "-o --output output",
+            "wide: also duration, writer and incarnation. json, yaml: everything that is known. name: as kubectl takes"
+            " it.",
+            type=click.Choice(("wide", "json", "yaml", "name")),
             show_default="a table",
-            help="wide: with who wrote the lock, and how; json, yaml: all that is known; name: as kubectl takes it.",
         ),
     ),
 )
-def status(argument: str | None, **given: Any) -> None:  # noqa: ANN401
-    """Show the lock NAME, or all locks of a namespace, whoever wrote them.
+def status(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
+    """Show the lock NAME, or all locks of a namespace, whichever program wrote them.
 
-    One look cannot tell whether a silent leader's time is over: its clock is not ours. So what is overdue is called
-    that; with --watch it is seen to expire, as every candidate sees it.
+    A single read cannot prove that a lease has expired, because clocks differ: such a lock is shown as overdue. With
+    --watch it is observed to expire, as every candidate observes it.
     """
-    options.prevail(given, "namespace", "all_namespaces")
-    from kleader.cli import reach, showing
+    options.command_line_wins(params, "namespace", "all_namespaces")
+    from kleader.cli import api_access, locate, status_view
 
-    what, form = reach.asked(given, argument), given["output"] or ""
-    reach.run(showing.follow(what, form) if given["watch"] else showing.once(what, form))
+    query, form = locate.query(params, argument), params["output"] or ""
+    api_access.run(status_view.follow(query, form) if params["watch"] else status_view.once(query, form))

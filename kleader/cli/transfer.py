@@ -1,4 +1,4 @@
-"""``kleader transfer``: a planned handover to a candidate of one's choice."""
+"""``kleader transfer``: hands leadership to a named candidate."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from kleader.cli import options, types
-from kleader.cli.command import Command
+from kleader.cli.command_line import Command
 
 EPILOG = """
 \b
 Exit status:
   0       IDENTITY leads
-  1       it does not, and who does
+  1       IDENTITY does not lead, and why
   2       usage
   125     kleader itself failed: no cluster, no permission, no answer in time
 
@@ -23,36 +23,28 @@ Example:
 """
 
 
-@click.command(cls=Command, options_metavar="[OPTIONS]", epilog=EPILOG)
-@click.argument("argument", metavar="NAME", required=False)
-@options.add(
+@click.command(cls=Command, epilog=EPILOG)
+@options.lock_argument()
+@options.groups(
     (
-        options.asking(
-            "--to", metavar="IDENTITY", required=True, help="Who is to lead: a candidate's --identity, or client-go's."
+        options.request(
+            "--to", "The --identity of the next leader, or client-go's.", metavar="IDENTITY", required=True
         ),
-        options.asking(
-            "--timeout", type=types.Duration(), default="2m", show_default=True, help="How long to wait for that."
-        ),
+        options.request("--timeout", "How long to wait for it to lead.", type=types.duration, default="2m"),
     ),
-    (options.kind(), options.name(help="As NAME."), options.NAMESPACE),
-    options.LOOKING,
-    (options.ANSWER,),
+    *options.ONE_LOCK,
 )
-def transfer(argument: str | None, **given: Any) -> None:  # noqa: ANN401
-    """Ask the leader of the lock NAME, a kleader, to stop its command and to name IDENTITY the next leader.
+def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
+    """Ask the leader of the lock NAME, a kleader, to stop its command and to hand the lock to IDENTITY.
 
-    Nobody else can take the lock in between. A candidate leaves no trace on a lock, so whether there is one of that
-    name shows only then: if it does not take the lock within the old leader's lease duration, anybody may.
+    No other candidate can acquire the lock in between. Candidates are not registered, so a wrong IDENTITY is noticed
+    only after the leader has stopped: if IDENTITY does not take the lock within the lease duration, any candidate may.
     """
-    from kleader.cli import asking, reach
+    from kleader.cli import api_access, leader_requests, locate
     from kleader.election.request import can_lead
 
-    what, to, form = reach.asked(given, argument), given["to"], given["output"] or ""
-    if not what.name and not what.path:
-        msg = "which lock? give its NAME"
-        raise click.UsageError(msg)
+    query, to = locate.query(params, argument, one_lock=True), params["to"]
     if not (can_lead(to) and to.isprintable()):
-        msg = f"--to {to[:80]!r} is nobody's identity"
-        raise click.UsageError(msg)
-    asking.refuse_file(what)
-    reach.run(asking.transfer(what, to, given["timeout"], form))
+        raise click.UsageError(f"--to {to[:80]!r} cannot be an identity")
+    leader_requests.refuse_lock_file(query)
+    api_access.run(leader_requests.transfer(query, to, params["timeout"], params["output"] or ""))

@@ -1,4 +1,4 @@
-"""``kleader wait``: until somebody leads, nobody does, or somebody else."""
+"""``kleader wait``: until the lock has a leader, has none, or another one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 import click
 
 from kleader.cli import options, types
-from kleader.cli.command import Command
-from kleader.cli.option import option
+from kleader.cli.command_line import Command, section
+
+_STATES = ("leader", "free", "change")
+_waiting = section("Waiting")
 
 EPILOG = """
 \b
 Exit status:
-  0       it is so
+  0       the lock is in that state
   2       usage
   124     not within --timeout
   125     kleader itself failed: no cluster, no permission, no answer in time
@@ -25,44 +27,33 @@ Examples:
 """
 
 
-@click.command(cls=Command, options_metavar="[OPTIONS]", epilog=EPILOG)
-@click.argument("argument", metavar="NAME", required=False)
-@options.add(
+@click.command(cls=Command, epilog=EPILOG)
+@options.lock_argument()
+@options.groups(
     (
-        option(
-            "--for",
-            "for",
-            section="Waiting",
+        _waiting(
+            "--for for",
+            "leader: a leader is observed alive. free: the lock has no holder, or is observed to expire. change: the"
+            " leader changes. IDENTITY: this candidate leads, and is observed alive.",
             metavar="leader|free|change|IDENTITY",
             required=True,
-            help="leader: somebody leads, and is seen alive. free: nobody holds the lock, or it is seen to expire."
-            " change: the leader changes. IDENTITY: this one leads, and is seen alive.",
+            **options.words(_STATES),
         ),
-        option(
-            "--timeout",
-            section="Waiting",
-            type=types.Duration(),
-            show_default="for ever",
-            help="Give up after so long, with status 124.",
+        _waiting(
+            "--timeout", "Give up after this time, with status 124.", type=types.duration, show_default="for ever"
         ),
     ),
-    (options.kind(), options.name(help="As NAME."), options.NAMESPACE),
-    options.LOOKING,
-    (options.ANSWER,),
+    *options.ONE_LOCK,
 )
-def wait(argument: str | None, **given: Any) -> None:  # noqa: ANN401
-    """Wait until the lock NAME has a leader, has none, or another one, and print what is then so.
+def wait(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
+    """Wait until the lock NAME has a leader, has none, or has another one, and print its state.
 
-    Nothing is concluded from one look: a leader is alive once it was seen to write, and gone once the lock was seen
-    unchanged for its whole duration.
+    A single read proves nothing: a leader is alive once it was observed to renew, and gone once the lock was observed
+    unchanged for its whole lease duration.
     """
-    from kleader.cli import reach, waiting
+    from kleader.cli import api_access, locate, wait_for_state
 
-    what = reach.asked(given, argument)
-    if not what.name and not what.path:
-        msg = "which lock? give its NAME"
-        raise click.UsageError(msg)
-    if not given["for"].strip():
-        msg = "--for: give leader, free, change or an identity"
-        raise click.UsageError(msg)
-    reach.run(waiting.until(what, given["for"], given["timeout"], given["output"] or ""))
+    query = locate.query(params, argument, one_lock=True)
+    if not params["for"].strip():
+        raise click.UsageError("--for: give leader, free, change or an identity")
+    api_access.run(wait_for_state.wait(query, params["for"], params["timeout"], params["output"] or ""))

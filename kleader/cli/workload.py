@@ -1,57 +1,66 @@
-"""The objects that run a command in a cluster, as the plan of its ``run`` has it."""
+"""The Kubernetes objects that run a command by its plan."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kleader.link.plan import FOR_LIFE
-from kleader.locks import permissions
+from kleader.ipc.plan import FOR_LIFE
+from kleader.locks import rbac
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kleader.link.plan import Plan
-    from kleader.locks.permissions import Permission
+    from kleader.ipc.plan import Plan
+    from kleader.locks.rbac import Permission
 
 Object = dict[str, Any]
-_NAME = "app.kubernetes.io/name"
+_NAME, _INSTANCE = "app.kubernetes.io/name", "app.kubernetes.io/instance"
+_MANAGED_BY = "app.kubernetes.io/managed-by"
 _PORT = "kleader"
 _RBAC = "rbac.authorization.k8s.io"
-_NOBODY = 65532  # a user that no image's files belong to by accident; distroless images call it nonroot
-_PRECEDENCE = 200  # kube-system's own elections have it too; whatever a service account asks for otherwise has 9000
+NOBODY = 65532  # no image's files belong to this user by accident; distroless images call it nonroot
+_PRECEDENCE = 200  # that of kube-system's elections; other requests of service accounts have 9000
 
-_LONGEST_LABEL = 63 - len("-leader")  # characters
+_MAX_SERVICE_NAME = 63 - len("-leader")  # characters
+_PROBE_TIMEOUT = 5  # seconds: an overloaded node answers late, and restarts would load it more
+_TMP_SIZE = "256Mi"  # a Pod that writes more is evicted before it fills the node's disk
 
-_SURROUNDINGS = (
-    "POD_NAME",
-    "POD_NAMESPACE",
-    "POD_UID",
-)  # what the downward API tells; leader-for-life and --pod-label mind the last
+_DOWNWARD = ("POD_NAME", "POD_NAMESPACE", "POD_UID")  # the last for leader-for-life and --pod-label
 
 
-def objects(plan: Plan, options: Sequence[str], image: str, replicas: int) -> list[Object]:
-    """In the order in which they need each other. ``options`` are those of the Pods' ``run``."""
+class Workload(NamedTuple):
+    """The options of the Pods."""
+
+    image: str
+    replicas: int
+    cpu: str
+    memory: str
+    user: int | None  # None: the image's own user
+    writable_root: bool
+
+
+def objects(plan: Plan, arguments: Sequence[str], workload: Workload) -> list[Object]:
+    """The objects, each after those that it refers to. ``arguments``: the options of ``run`` in the Pods."""
     subject = {"kind": "ServiceAccount", "name": plan.name, "namespace": plan.namespace}
     role = {"apiGroup": _RBAC, "kind": "Role", "name": plan.name}
     objects = [
-        _object("v1", "ServiceAccount", plan),
-        _object(f"{_RBAC}/v1", "Role", plan, rules=permissions.rules(_needed(plan))),
+        _object("v1", "ServiceAccount", plan, automountServiceAccountToken=False),  # its Pods mount it themselves
+        _object(f"{_RBAC}/v1", "Role", plan, rules=rbac.role_rules(_needed(plan))),
         _object(f"{_RBAC}/v1", "RoleBinding", plan, roleRef=role, subjects=[subject]),
-        _object("apps/v1", "Deployment", plan, spec=_deployment(plan, options, image, replicas)),
-        # A drain takes one Pod after the other, and waits for the first one's successor.
-        _object("policy/v1", "PodDisruptionBudget", plan, spec={"maxUnavailable": 1, "selector": _selector(plan)}),
+        _object("apps/v1", "Deployment", plan, spec=_deployment(plan, arguments, workload)),
+        _object("policy/v1", "PodDisruptionBudget", plan, spec=_disruption(plan)),
     ]
     return [*objects, _service(plan)] if plan.pod_label else objects
 
 
 def flow_schema(plan: Plan) -> Object:
-    """Puts the lock's requests on the level that is there for elections, which kube-system alone has by default."""
+    """Gives the lock's requests the priority level for elections, which by default only kube-system's have."""
     verbs: dict[tuple[str, str], list[str]] = {}
-    for each in _needed(plan):
-        if each.resource != "events" and each.verb != "patch":
-            verbs.setdefault((each.group, each.resource), []).append(each.verb)
+    for needed in _needed(plan):
+        if needed.resource != "events" and needed.verb != "patch":
+            verbs.setdefault((needed.group, needed.resource), []).append(needed.verb)
     rules = [
         {"apiGroups": [group], "namespaces": [plan.namespace], "resources": [resource], "verbs": allowed}
         for (group, resource), allowed in verbs.items()
@@ -61,7 +70,7 @@ def flow_schema(plan: Plan) -> Object:
     return {
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
         "kind": "FlowSchema",
-        "metadata": {"labels": {_NAME: plan.name}, "name": f"kleader-{plan.namespace}-{plan.name}"},
+        "metadata": {"labels": _labels(plan), "name": f"kleader-{plan.namespace}-{plan.name}"},
         "spec": {
             "distinguisherMethod": {"type": "ByUser"},
             "matchingPrecedence": _PRECEDENCE,
@@ -72,88 +81,115 @@ def flow_schema(plan: Plan) -> Object:
 
 
 def grace_period(plan: Plan) -> int:
-    """Seconds that a Pod needs to end: a command that takes all of its time, its death, and the lock's release."""
+    """Seconds that a Pod needs to end: --stop-timeout, the kill, and the release of the lock."""
     return math.ceil(plan.stop_timeout + plan.kill + plan.request_timeout)
 
 
 def _needed(plan: Plan) -> tuple[Permission, ...]:
-    candidate = "" if plan.coordinated else None  # each Pod's LeaseCandidate is named after its identity
-    label = permissions.label() if plan.pod_label else ()
-    return (*permissions.needed(plan.lock, plan.name, candidate=candidate), *label, *permissions.events())
+    candidate = "" if plan.coordinated else None  # the LeaseCandidate of each Pod has the name of its identity
+    label = rbac.pod_label_permissions() if plan.pod_label else ()
+    return (*rbac.lock_permissions(plan.lock, plan.name, candidate=candidate), *label, *rbac.event_permissions())
 
 
 def _object(version: str, kind: str, plan: Plan, **more: Any) -> Object:  # noqa: ANN401 - JSON
-    metadata = {"labels": {_NAME: plan.name}, "name": plan.name, "namespace": plan.namespace}
+    metadata = {"labels": _labels(plan), "name": plan.name, "namespace": plan.namespace}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
 
 
 def _service(plan: Plan) -> Object:
-    """Selects the leader alone. Without a cluster address, for which it would have to know a port."""
+    """A Service that selects the leader; headless, because the command's port is unknown."""
     key, leader, _ = plan.pod_label
-    service = _object("v1", "Service", plan, spec={"clusterIP": "None", "selector": {_NAME: plan.name, key: leader}})
-    name = re.sub(r"^(?=[0-9])", "l-", plan.name.replace(".", "-"))[:_LONGEST_LABEL]  # begins with a letter
+    service = _object("v1", "Service", plan, spec={"clusterIP": "None", "selector": {**_selected(plan), key: leader}})
+    name = re.sub(r"^(?=[0-9])", "l-", plan.name.replace(".", "-"))[:_MAX_SERVICE_NAME]  # must begin with a letter
     service["metadata"]["name"] = f"{name.rstrip('-')}-leader"
     return service
 
 
+def _selected(plan: Plan) -> dict[str, str]:
+    """The labels of the selectors. A Deployment's selector is immutable, so these are few."""
+    return {_INSTANCE: plan.name, _NAME: plan.name}
+
+
+def _labels(plan: Plan) -> dict[str, str]:
+    return {**_selected(plan), _MANAGED_BY: "kleader"}
+
+
 def _selector(plan: Plan) -> Object:
-    return {"matchLabels": {_NAME: plan.name}}
+    return {"matchLabels": _selected(plan)}
 
 
-def _deployment(plan: Plan, options: Sequence[str], image: str, replicas: int) -> Object:
+def _disruption(plan: Plan) -> Object:
+    """A drain evicts one Pod at a time, and waits for its replacement.
+
+    A Pod that is not ready may always be evicted: Pods that cannot start or cannot reach the API block no drain.
+    """
+    return {"maxUnavailable": 1, "selector": _selector(plan), "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+
+
+def _deployment(plan: Plan, arguments: Sequence[str], workload: Workload) -> Object:
     elsewhere = {"labelSelector": _selector(plan), "topologyKey": "kubernetes.io/hostname"}
     spread = [{"podAffinityTerm": elsewhere, "weight": 100}]
+    zones = {
+        "labelSelector": _selector(plan),
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+    }
     return {
-        # The new candidate is there, and its first request was answered or has failed, before an old one goes.
+        # The first request of a new candidate was answered or has failed before an old candidate ends.
         "minReadySeconds": math.ceil(plan.request_timeout),
-        "replicas": replicas,
+        "replicas": workload.replicas,
         "selector": _selector(plan),
         "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}, "type": "RollingUpdate"},
         "template": {
-            "metadata": {"labels": {_NAME: plan.name}},
+            "metadata": {"labels": _labels(plan)},
             "spec": {
                 "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": spread}},
-                "containers": [_container(plan, options, image)],
-                "securityContext": {
-                    "runAsGroup": _NOBODY,
-                    "runAsNonRoot": True,
-                    "runAsUser": _NOBODY,
-                    "seccompProfile": {"type": "RuntimeDefault"},
-                },
+                "automountServiceAccountToken": True,
+                "containers": [_container(plan, arguments, workload)],
+                "enableServiceLinks": False,
+                "securityContext": {**_user(workload.user), "seccompProfile": {"type": "RuntimeDefault"}},
                 "serviceAccountName": plan.name,
                 "terminationGracePeriodSeconds": grace_period(plan),
-                "volumes": [{"emptyDir": {}, "name": "tmp"}],
+                "topologySpreadConstraints": [zones],
+                "volumes": [{"emptyDir": {"sizeLimit": _TMP_SIZE}, "name": "tmp"}],
             },
         },
     }
 
 
-def _container(plan: Plan, options: Sequence[str], image: str) -> Object:
+def _user(number: int | None) -> Object:
+    """The user of the processes. Whether the image's own user is root is unknown here."""
+    if number is None:
+        return {}
+    return {"runAsGroup": number, "runAsNonRoot": number != 0, "runAsUser": number}
+
+
+def _container(plan: Plan, arguments: Sequence[str], workload: Workload) -> Object:
     found = {
-        "args": [_unexpanded(each) for each in plan.command],
-        "command": [_unexpanded(each) for each in ("kleader", "run", *options, "--")],
-        "env": [
-            _downward(variable) for variable in _SURROUNDINGS[: 3 if plan.lock == FOR_LIFE or plan.pod_label else 2]
-        ],
-        "image": image,
+        "args": [_escaped(word) for word in plan.command],
+        "command": [_escaped(word) for word in ("kleader", "run", *arguments, "--")],
+        "env": [_downward(variable) for variable in _DOWNWARD[: 3 if plan.lock == FOR_LIFE or plan.pod_label else 2]],
+        "image": workload.image,
         "name": "main",
+        "resources": {"requests": {"cpu": workload.cpu, "memory": workload.memory}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
+            "readOnlyRootFilesystem": not workload.writable_root,
         },
-        "volumeMounts": [{"mountPath": "/tmp", "name": "tmp"}],  # noqa: S108 - the container's own
+        "volumeMounts": [{"mountPath": "/tmp", "name": "tmp"}],  # noqa: S108 - in the container
         **(_probed(plan) if plan.http else {}),
     }
     return dict(sorted(found.items()))
 
 
 def _probed(plan: Plan) -> Object:
-    """What the kubelet asks. A Pod is ready once its candidate has read the lock: it can stand by, or leads."""
+    """The probes. A Pod is ready once its candidate has read the lock."""
     return {
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": _PORT}},
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": _PORT}, "timeoutSeconds": _PROBE_TIMEOUT},
         "ports": [{"containerPort": int(plan.http.rpartition(":")[2]), "name": _PORT}],
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": _PORT}},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": _PORT}, "timeoutSeconds": _PROBE_TIMEOUT},
     }
 
 
@@ -162,6 +198,6 @@ def _downward(variable: str) -> Object:
     return {"name": variable, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": field}}}
 
 
-def _unexpanded(word: str) -> str:
-    """As the kubelet has to be given it: it replaces ``$(VARIABLE)``, and ``$$`` by ``$``."""
+def _escaped(word: str) -> str:
+    """The word with ``$`` escaped, because the kubelet replaces ``$(VARIABLE)``, and ``$$`` by ``$``."""
     return re.sub(r"\$(?=[$(])", "$$", word)

@@ -11,24 +11,24 @@ from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN, Record, called
 from kleader.election.state import Phase
-from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
+from kleader.exits import FAILED, NOT_ACQUIRED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NOT_ACQUIRED, FAILED = 124, 125  # exit statuses
 CROWD = 4  # races lost in a row that tell a crowd from a few rivals
 SPREAD = 1.0  # seconds over which a crowd spreads
 ASIDE = 4  # lease durations for who may write but half a multilock: others may have longer ones
 SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
 
 
-def proceed(turn: Turn) -> None:
+def proceed(turn: Transition) -> None:
     """Give up, read, or take: what the instant calls for."""
     pursue(turn, _take, _why_not)
 
 
-def pursue(turn: Turn, take: Callable[[Turn], None], why_not: Callable[[Turn], str]) -> None:
+def pursue(turn: Transition, take: Callable[[Transition], None], why_not: Callable[[Transition], str]) -> None:
     """The same for any kind of lock: how it is taken, and why it could not be."""
     s, now = turn.s, turn.now.boot
     impatient = now >= s.give_up_at
@@ -50,7 +50,7 @@ def pursue(turn: Turn, take: Callable[[Turn], None], why_not: Callable[[Turn], s
 # --- 2. remember what was seen, and when it last changed
 
 
-def _observe(turn: Turn, seen: Observed | None, *, told: bool = False) -> None:
+def _observe(turn: Transition, seen: Observed | None, *, told: bool = False) -> None:
     """``told``: by a watch, which leaves out nothing between what was seen before and this."""
     s = turn.s
     if s.doubt and not (seen and s.mine(seen)):  # another may have had what was created without an answer
@@ -77,7 +77,7 @@ def _begins(before: Observed | None, seen: Observed | None) -> bool:
     return any(was is None and part for was, part in zip(before.beside, seen.beside, strict=True))
 
 
-def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool) -> None:
+def _changed(turn: Transition, before: Observed | None, seen: Observed, *, told: bool) -> None:
     s, holder = turn.s, seen.record.holder
     s.seen, s.seen_at = seen, turn.now.boot
     if seen.given:
@@ -99,11 +99,13 @@ def _changed(turn: Turn, before: Observed | None, seen: Observed, *, told: bool)
         return
     if not (named.by_control_plane(turn, before, seen) or _parted(turn, before, seen)):
         alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
-        s.verdict = e.GiveUp(f"held by {called(alive)[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED)
+        s.verdict = e.AcquireFailed(
+            f"held by {called(alive)[:256]}, which is alive: it was seen to {did}", NOT_ACQUIRED
+        )
         release.close(turn, release=True)
 
 
-def _parted(turn: Turn, before: Observed, seen: Observed) -> bool:
+def _parted(turn: Transition, before: Observed, seen: Observed) -> bool:
     """Whether a change is of hands that took a record away, or of one's own write that came half through: no life.
 
     Whoever else took the other half renews it, which is a sign of life. A label is none.
@@ -114,7 +116,7 @@ def _parted(turn: Turn, before: Observed, seen: Observed) -> bool:
     return all(half is None or half[0].unwritten or turn.s.has(half) for half in changed)
 
 
-def _vanished(turn: Turn) -> None:
+def _vanished(turn: Transition) -> None:
     """Gone is not free: its holder may still run, and creates it anew. Only who never saw it creates at once."""
     s, now = turn.s, turn.now
     if s.known and s.seen is None and not s.spent:
@@ -123,18 +125,24 @@ def _vanished(turn: Turn) -> None:
     if s.me.coordinated:
         s.turn_at = inf  # the control plane creates it
     elif s.gone_wait:
-        turn.do(e.Report(f"the lock object is gone; its holder may still run: waiting {text(round(s.gone_wait, 1))}"))
+        turn.do(
+            e.Report(
+                "waiting_for_previous_leader",
+                f"the lock object is gone; its holder may still run: waiting {text(round(s.gone_wait, 1))}",
+            )
+        )
 
 
-def _mind_duration(turn: Turn, seen: Observed) -> None:
+def _mind_duration(turn: Transition, seen: Observed) -> None:
     """Once for each shorter one: a holder that renews says the same again and again."""
     s, mine, theirs = turn.s, turn.s.me.timing.lease_duration, seen.record.duration
     if s.me.rivals_expire and seen.record.holder != UNKNOWN and theirs < (s.shortest or mine):
         s.shortest = theirs
         turn.do(
             e.Report(
+                "lease_duration_mismatch",
                 f"{seen.record.holder[:256]} leads with a lease duration of {text(theirs)}, less than our {text(mine)}:"
-                f" a client-go before 0.27 would take our lock too early; give --lease-duration {text(theirs)}"
+                f" a client-go before 0.27 would take our lock too early; give --lease-duration {text(theirs)}",
             )
         )
 
@@ -142,10 +150,10 @@ def _mind_duration(turn: Turn, seen: Observed) -> None:
 # --- 3. whose turn it is, and when
 
 
-def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
+def _turn_at(turn: Transition, seen: Observed, *, claimed: bool) -> float:
     s, now, record = turn.s, turn.now, seen.record
     if seen.fault:
-        turn.do(e.Report(f"the lock counts as held: {seen.fault}"))
+        turn.do(e.Report("lock_malformed", f"the lock counts as held: {seen.fault}"))
         return inf
     mine = s.wholly_mine(seen)
     if mine and not claimed:
@@ -161,13 +169,18 @@ def _turn_at(turn: Turn, seen: Observed, *, claimed: bool) -> float:
     held = earlier.longest(turn, seen) if record.holder or seen.torn else 0
     if record.unwritten and s.gone_wait and not seen.torn:
         held = s.gone_wait  # deleted, and created anew by who is no candidate: gone is not free then either
-        turn.do(e.Report(f"the lock was created anew; its holder may still run: waiting {text(round(held, 1))}"))
+        turn.do(
+            e.Report(
+                "waiting_for_previous_leader",
+                f"the lock was created anew; its holder may still run: waiting {text(round(held, 1))}",
+            )
+        )
     elif held:  # the control plane may have named somebody over one who runs for longer
         held = max(held, s.held_until - now.boot, s.gone_wait if seen.torn else 0.0)
     return now.boot + held + now.luck * spread(turn)
 
 
-def spread(turn: Turn) -> float:
+def spread(turn: Transition) -> float:
     """Seconds over which to spread one's tries among rivals: none until races are lost in a row, as in a crowd.
 
     A race won ends it, so that among a few there is nearly always one that does not wait. In a crowd of a hundred the
@@ -179,7 +192,7 @@ def spread(turn: Turn) -> float:
 # --- 4. update exactly what was seen, or create what was seen to be missing
 
 
-def _take(turn: Turn) -> None:
+def _take(turn: Transition) -> None:
     s, now, base = turn.s, turn.now.boot, turn.s.seen
     if base and named.unwanted(turn, base):
         release.give_back(turn, base, s.me.request_timeout)
@@ -194,7 +207,7 @@ def _take(turn: Turn) -> None:
     turn.send(e.Write(s.serial, s.me.request_timeout, base, record, s.incarnation))
 
 
-def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
+def wrote(turn: Transition, write: e.Write, seen: Observed) -> None:
     """The lock is ours. If that may have changed since, or it is late, or a claim, a fresh write must show it first."""
     s = turn.s
     if not write.record.holder:
@@ -212,11 +225,11 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
     s.phase, s.losses, s.doubt = Phase.LEADING, 0, False
     s.gone_wait, s.held_until = s.me.timing.lease_duration, 0.0  # all before are dead
     renew.count(turn, seen)
-    turn.do(e.Lead(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
+    turn.do(e.Acquired(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
     turn.observe_leader(s.me.identity)
 
 
-def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
     """Somebody else was faster, or nobody knows what happened: look again before the next write."""
     s, now = turn.s, turn.now.boot
     turn.pause(failure)
@@ -229,7 +242,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     if failure.held and isinstance(request, e.Write) and failure.kind in {Kind.DENIED, Kind.REFUSED}:
         turn.stay_away(ASIDE * s.gone_wait)  # half a write starts the others' wait anew: they could never have the lock
     if failure.kind is Kind.HOPELESS:
-        s.verdict = e.GiveUp(failure.message, FAILED)
+        s.verdict = e.AcquireFailed(failure.message, FAILED)
         release.close(turn, release=True)
     elif isinstance(request, e.Get):
         return
@@ -245,7 +258,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
 # --- looking on
 
 
-def got(turn: Turn, seen: Observed | None) -> None:
+def got(turn: Transition, seen: Observed | None) -> None:
     """What was read; unless the watch has told something since, which is then followed further."""
     s = turn.s
     earlier.mind_claim(turn, seen)
@@ -258,7 +271,7 @@ def got(turn: Turn, seen: Observed | None) -> None:
         s.behind = s.seen is None or not s.seen.same_version(seen)
 
 
-def _look_on(turn: Turn) -> None:
+def _look_on(turn: Transition) -> None:
     """Who has been named and renews finds out by that."""
     s = turn.s
     if s.me.coordinated and s.seen and s.mine(s.seen):
@@ -267,7 +280,7 @@ def _look_on(turn: Turn) -> None:
         look.on(turn)
 
 
-def saw(turn: Turn, seen: Observed | None) -> None:
+def saw(turn: Transition, seen: Observed | None) -> None:
     """A watch event. It only wakes: the conflict check of a write decides."""
     if look.told(turn):
         earlier.mind_claim(turn, seen)
@@ -277,19 +290,19 @@ def saw(turn: Turn, seen: Observed | None) -> None:
 # --- giving up
 
 
-def _give_up(turn: Turn, why_not: Callable[[Turn], str]) -> None:
+def _give_up(turn: Transition, why_not: Callable[[Transition], str]) -> None:
     s = turn.s
     if s.trouble or not s.known:
-        s.verdict = e.GiveUp(s.trouble or SILENT, FAILED)
+        s.verdict = e.AcquireFailed(s.trouble or SILENT, FAILED)
+    elif s.seen and s.seen.fault and not s.me.lasting:  # by nobody who will give it up
+        s.verdict = e.AcquireFailed(f"the lock counts as held: {s.seen.fault}", FAILED)
     else:
-        s.verdict = e.GiveUp(why_not(turn), NOT_ACQUIRED)
+        s.verdict = e.AcquireFailed(why_not(turn), NOT_ACQUIRED)
     release.close(turn, release=True)
 
 
-def _why_not(turn: Turn) -> str:
+def _why_not(turn: Transition) -> str:
     s, seen = turn.s, turn.s.seen
-    if seen and seen.fault:
-        return f"the lock counts as held: {seen.fault}"
     if s.me.coordinated and (seen is None or not seen.record.holder):
         return "the control plane has not named this candidate in time"
     if seen is None or not seen.record.holder or s.mine(seen) or s.given(seen) or s.named(seen):

@@ -28,7 +28,7 @@ from kleader.election import acquire, for_life, look, release, renew
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
 from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
-from kleader.election.turn import Turn
+from kleader.election.transition import Transition
 
 __all__ = ["Candidate", "Phase", "State", "resume", "resume_waiting", "step"]
 
@@ -36,10 +36,10 @@ __all__ = ["Candidate", "Phase", "State", "resume", "resume_waiting", "step"]
 class _Part(Protocol):
     """What acquire, renew and release are to a step: how each takes answers, and what it then does at this instant."""
 
-    def got(self, turn: Turn, seen: Observed | None, /) -> None: ...
-    def wrote(self, turn: Turn, write: e.Write, seen: Observed, /) -> None: ...
-    def failed(self, turn: Turn, request: e.Get | e.Write, failure: Failure, /) -> None: ...
-    def proceed(self, turn: Turn, /) -> None: ...
+    def got(self, turn: Transition, seen: Observed | None, /) -> None: ...
+    def wrote(self, turn: Transition, write: e.Write, seen: Observed, /) -> None: ...
+    def failed(self, turn: Transition, request: e.Get | e.Write, failure: Failure, /) -> None: ...
+    def proceed(self, turn: Transition, /) -> None: ...
 
 
 _PARTS: dict[Phase, _Part] = {Phase.FOLLOWING: acquire, Phase.LEADING: renew, Phase.RELEASING: release}
@@ -47,21 +47,21 @@ _PARTS: dict[Phase, _Part] = {Phase.FOLLOWING: acquire, Phase.LEADING: renew, Ph
 
 def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action, ...]]:
     """What follows from ``event`` at ``now``. Events that came too late to matter change nothing."""
-    turn = Turn(state.copy(), now)
+    turn = Transition(state.copy(), now)
     match event:
-        case e.Got() | e.Wrote() | e.Failed():
+        case e.GetDone() | e.WriteDone() | e.RequestFailed():
             _answered(turn, event)
-        case e.Saw(seen):
+        case e.WatchEvent(seen):
             (for_life if turn.s.me.lasting else acquire).saw(turn, seen)
         case e.WatchEnded():
             look.watch_ended(turn, event)
-        case e.Emptied(wanted, to):
+        case e.AllProcessesExited(wanted, to):
             turn.s.again = ""  # no new candidacy follows the last one, if that is still being given up
             release.close(turn, release=wanted or for_life.owes(turn.s), to=to)
-        case e.Deserted(reason):
+        case e.SupervisorUnresponsive(reason):
             if turn.s.phase is Phase.LEADING:
                 renew.lose(turn, reason, kill_now=turn.s.me.lasting)  # else its end comes by the deadline
-        case e.Again():
+        case e.Restart():
             _again(turn, event)
     phase = None
     while phase is not turn.s.phase and (part := _part(turn.s)):  # a release may end in a new candidacy
@@ -75,22 +75,22 @@ def _part(s: State) -> _Part | None:
     return for_life if lasting else _PARTS.get(s.phase)
 
 
-def _answered(turn: Turn, event: e.Got | e.Wrote | e.Failed) -> None:
+def _answered(turn: Transition, event: e.GetDone | e.WriteDone | e.RequestFailed) -> None:
     s, part = turn.s, _part(turn.s)
     if part is None or s.pending is None or s.pending.serial != event.request.serial:
         return
     mute_since, s.pending, s.trouble, s.mute_since = s.mute_since, None, "", inf
     match event:
-        case e.Got(_, seen):
+        case e.GetDone(_, seen):
             part.got(turn, seen)
-        case e.Failed(e.Get(), Failure(Kind.MISSING)):
+        case e.RequestFailed(e.Get(), Failure(Kind.MISSING)):
             part.got(turn, None)
-        case e.Wrote(write, seen) if _counts(s, write, seen):
+        case e.WriteDone(write, seen) if _counts(s, write, seen):
             part.wrote(turn, write, seen)
-        case e.Wrote(write):
+        case e.WriteDone(write):
             message = "the API server's answer does not show what was written"
             _failed(turn, part, write, Failure(Kind.UNREACHABLE, message))
-        case e.Failed(request, failure):
+        case e.RequestFailed(request, failure):
             _failed(turn, part, request, failure)
     if turn.s.trouble:
         turn.s.mute_since = min(mute_since, s.sent_at)
@@ -106,14 +106,14 @@ def _counts(s: State, write: e.Write, seen: Observed) -> bool:
     return shown and moved and bool(seen.version)
 
 
-def _failed(turn: Turn, part: _Part, request: e.Get | e.Write, failure: Failure) -> None:
+def _failed(turn: Transition, part: _Part, request: e.Get | e.Write, failure: Failure) -> None:
     if failure.kind not in (Kind.CONFLICT, Kind.MISSING):
         turn.s.trouble = failure.message
-        turn.do(e.Report(failure.message))
+        turn.do(e.Report("lock_request_failed", failure.message))
     part.failed(turn, request, failure)
 
 
-def _again(turn: Turn, event: e.Again) -> None:
+def _again(turn: Transition, event: e.Restart) -> None:
     """Start anew, whatever went before: the supervisor may have been the first to judge the term lost."""
     if event.release and turn.s.phase is Phase.LEADING:
         turn.s.again, turn.s.aside = event.incarnation, event.aside

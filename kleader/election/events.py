@@ -87,12 +87,12 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Woke:
+class TimerFired:
     """The instant that the state asked to be woken at has come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class GetDone:
     """The answer to a Get; None: there is no such object."""
 
     request: Get
@@ -100,7 +100,7 @@ class Got:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrote:
+class WriteDone:
     """The answer to a Write: the object as it now is."""
 
     request: Write
@@ -108,7 +108,7 @@ class Wrote:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class RequestFailed:
     """A Get or a Write did not succeed."""
 
     request: Get | Write
@@ -116,7 +116,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Saw:
+class WatchEvent:
     """A watch event; None: the object was deleted. It only wakes: the conflict check of a write decides."""
 
     seen: Observed | None
@@ -137,7 +137,7 @@ class WatchEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
+class AllProcessesExited:
     """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end.
 
     ``to``: to this candidate, and to nobody else.
@@ -148,18 +148,18 @@ class Emptied:
 
 
 @dataclass(frozen=True, slots=True)
-class Deserted:
+class SupervisorUnresponsive:
     """The supervisor does not answer: a lock must not be kept for a command that nobody minds."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Restart:
     """Become a candidate once more, under a new incarnation. Nothing of the last one is alive; what it did is void.
 
-    With ``release`` the term ended in good order: the lock is given up first, ``to`` as in Emptied. ``aside``: somebody
-    wants another to lead, so for a lease duration nothing is done to do so again.
+    With ``release`` the term ended in good order: the lock is given up first, ``to`` as in AllProcessesExited.
+    ``aside``: somebody wants another to lead, so for a lease duration nothing is done to do so again.
     """
 
     incarnation: str
@@ -168,7 +168,17 @@ class Again:
     aside: bool = False
 
 
-Event = Woke | Got | Wrote | Failed | Saw | WatchEnded | Emptied | Deserted | Again
+Event = (
+    TimerFired
+    | GetDone
+    | WriteDone
+    | RequestFailed
+    | WatchEvent
+    | WatchEnded
+    | AllProcessesExited
+    | SupervisorUnresponsive
+    | Restart
+)
 
 
 # --- actions, to be done in this order at once. A Get or Write supersedes one that is still under way.
@@ -176,7 +186,7 @@ Event = Woke | Got | Wrote | Failed | Saw | WatchEnded | Emptied | Deserted | Ag
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read the lock object; answered by Got or Failed."""
+    """Read the lock object; answered by GetDone or RequestFailed."""
 
     serial: int  # tells one request from the next, so that an answer finds its own
     timeout: float  # seconds for the whole call
@@ -184,7 +194,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Create the object (base None) or update exactly the state ``base``; answered by Wrote or Failed."""
+    """Create the object (base None) or update exactly the state ``base``; answered by WriteDone or RequestFailed."""
 
     serial: int
     timeout: float
@@ -206,7 +216,7 @@ class Unwatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class Acquired:
     """The lock is held. ``token`` is the version of the write that acquired it. Without expiry the instants are inf."""
 
     stop_at: float
@@ -217,7 +227,7 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True)
-class Extend:
+class Renewed:
     """The lock was renewed."""
 
     stop_at: float
@@ -233,7 +243,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Yield:
+class StepDown:
     """The term is to end in good order: the command stopped as by TERM, then the lock released.
 
     ``asked``: by a person, who wants it released whatever the options say, and ``to`` this candidate if one is named.
@@ -245,7 +255,7 @@ class Yield:
 
 
 @dataclass(frozen=True, slots=True)
-class Observe:
+class NewLeader:
     """Somebody else, or oneself, was seen to lead: client-go's OnNewLeader, but never told of an empty holder."""
 
     leader: str
@@ -255,12 +265,13 @@ class Observe:
 class Report:
     """Something a person wants to know; told at most every so often while it stays the same. ``usual``: no warning."""
 
+    event: str  # the name in the log, as kleader(7) lists it
     message: str
     usual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
+class AcquireFailed:
     """Ends the candidacy without having led; ``status`` is the exit status."""
 
     reason: str
@@ -268,11 +279,13 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Released:
     """Nothing more to do; ``released`` tells whether the lock was given up, ``why`` not otherwise."""
 
     released: bool
     why: str = ""
 
 
-Action = Get | Write | Watch | Unwatch | Lead | Extend | Lost | Yield | Observe | Report | GiveUp | Done
+Action = (
+    Get | Write | Watch | Unwatch | Acquired | Renewed | Lost | StepDown | NewLeader | Report | AcquireFailed | Released
+)

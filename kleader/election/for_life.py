@@ -13,17 +13,17 @@ from math import inf
 
 from kleader.election import acquire, look, release, renew
 from kleader.election import events as e
-from kleader.election.acquire import FAILED, NOT_ACQUIRED
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase, State
-from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
+from kleader.exits import FAILED, NOT_ACQUIRED
 
 _BEREFT = "what owns this candidate's locks is gone itself"
 
 
-def proceed(turn: Turn) -> None:
+def proceed(turn: Transition) -> None:
     """Read, and before there is a term give up or take: what the instant calls for."""
     s, now = turn.s, turn.now.boot
     if s.phase is Phase.FOLLOWING:
@@ -32,7 +32,7 @@ def proceed(turn: Turn) -> None:
         turn.send(e.Get(s.serial, s.me.request_timeout))
 
 
-def got(turn: Turn, seen: Observed | None) -> None:
+def got(turn: Transition, seen: Observed | None) -> None:
     """What was read; unless the watch has told something since, which is then followed further."""
     s = turn.s
     s.stumbles = 0 if s.phase is Phase.LEADING else s.stumbles
@@ -45,7 +45,7 @@ def got(turn: Turn, seen: Observed | None) -> None:
         look.on(turn)
 
 
-def saw(turn: Turn, seen: Observed | None) -> None:
+def saw(turn: Transition, seen: Observed | None) -> None:
     """A watch event. It ends a term at once, but begins none: the conflict check of a write, or a read, does."""
     s = turn.s
     if not look.told(turn):
@@ -56,7 +56,7 @@ def saw(turn: Turn, seen: Observed | None) -> None:
         _observe(turn, seen)
 
 
-def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
+def wrote(turn: Transition, _write: e.Write, seen: Observed) -> None:
     """The lock is ours. If the watch has told otherwise since, a read must show it first."""
     s = turn.s
     if s.news and not (s.seen and s.mine(s.seen)):
@@ -65,7 +65,7 @@ def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
         _lead(turn, seen)
 
 
-def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
     """A leader looks again later, unless it was told that there is nothing to look for."""
     if turn.s.phase is Phase.FOLLOWING:
         acquire.failed(turn, request, failure)
@@ -80,7 +80,7 @@ def owes(s: State) -> bool:
     return s.me.lasting and s.phase is Phase.FOLLOWING
 
 
-def _observe(turn: Turn, seen: Observed | None) -> None:
+def _observe(turn: Transition, seen: Observed | None) -> None:
     if turn.s.phase is Phase.LEADING:
         _keep(turn, seen)
     else:
@@ -90,18 +90,18 @@ def _observe(turn: Turn, seen: Observed | None) -> None:
 # --- leading
 
 
-def _lead(turn: Turn, seen: Observed) -> None:
+def _lead(turn: Transition, seen: Observed) -> None:
     s = turn.s
     turn.unwatch()
     s.phase, s.losses, s.doubt, s.stumbles, s.polls = Phase.LEADING, 0, False, 0, 0
     s.seen, s.t0, s.turn_at, s.news, s.acquired = seen, inf, inf, False, turn.wall
-    turn.do(e.Lead(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
+    turn.do(e.Acquired(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
     turn.observe_leader(s.me.identity)
     look.on(turn)
     renew.mind_request(turn, seen)  # nothing writes it away, and it is told of once
 
 
-def _keep(turn: Turn, seen: Observed | None) -> None:
+def _keep(turn: Transition, seen: Observed | None) -> None:
     """Whether the lock is still this term's. Whoever owns it instead may run already."""
     s = turn.s
     if seen is None:
@@ -112,7 +112,7 @@ def _keep(turn: Turn, seen: Observed | None) -> None:
         renew.lose(turn, _BEREFT, kill_now=True)
     else:
         if seen.fault and not (s.seen and s.seen.fault == seen.fault):
-            turn.do(e.Report(seen.fault))
+            turn.do(e.Report("lock_request_failed", seen.fault))
         if not (s.seen and s.seen.request == seen.request):
             renew.mind_request(turn, seen)
         s.seen = seen
@@ -129,7 +129,7 @@ def _whose(seen: Observed) -> str:
 # --- following
 
 
-def _follow(turn: Turn, seen: Observed | None) -> None:
+def _follow(turn: Transition, seen: Observed | None) -> None:
     s, now = turn.s, turn.now.boot
     same = s.known and not s.spent and s.seen is None if seen is None else s.seen and s.seen.same_record(seen)
     s.known, s.spent, s.seen = True, False, seen
@@ -138,7 +138,7 @@ def _follow(turn: Turn, seen: Observed | None) -> None:
         s.turn_at = _turn_at(turn, seen)
 
 
-def _turn_at(turn: Turn, seen: Observed | None) -> float:
+def _turn_at(turn: Transition, seen: Observed | None) -> float:
     """When to take it: at once what is free or this owner's from before, else never until something changes."""
     s, now = turn.s, turn.now
     soon = now.boot + now.luck * acquire.spread(turn)
@@ -149,7 +149,7 @@ def _turn_at(turn: Turn, seen: Observed | None) -> float:
         return inf
     s.doubt = False
     if seen.ours and seen.dead:
-        s.verdict = e.GiveUp(_BEREFT, FAILED)
+        s.verdict = e.AcquireFailed(_BEREFT, FAILED)
         release.close(turn, release=True)
         return inf
     if seen.record.holder and not seen.ours:
@@ -157,26 +157,28 @@ def _turn_at(turn: Turn, seen: Observed | None) -> float:
         s.losses += s.known and seen.record.holder != s.leader
         turn.observe_leader(seen.record.holder)
     if seen.fault:
-        turn.do(e.Report(f"the lock counts as held: {seen.fault}"))
+        turn.do(e.Report("lock_malformed", f"the lock counts as held: {seen.fault}"))
         return inf
     if seen.ours:
-        turn.do(e.Report("an earlier process had the lock here, and is dead: taking it over", usual=True))
+        turn.do(
+            e.Report("taking_over", "an earlier process had the lock here, and is dead: taking it over", usual=True)
+        )
     if seen.ours or seen.dead or not seen.record.holder:
         return soon
     if s.me.live:
-        s.verdict = e.GiveUp(f"held by {seen.record.holder[:256]}, which is there", NOT_ACQUIRED)
+        s.verdict = e.AcquireFailed(f"held by {seen.record.holder[:256]}, which is there", NOT_ACQUIRED)
         release.close(turn, release=True)
     return inf
 
 
-def _take(turn: Turn) -> None:
+def _take(turn: Transition) -> None:
     s = turn.s
     turn.send(e.Write(s.serial, s.me.request_timeout, s.seen, Record(s.me.identity, acquired=turn.wall), s.incarnation))
 
 
-def _why_not(turn: Turn) -> str:
+def _why_not(turn: Transition) -> str:
     s, seen = turn.s, turn.s.seen
-    if seen and seen.fault:
+    if seen and seen.fault:  # perhaps of a process of this Pod, which ends
         return f"the lock counts as held: {seen.fault}"
     if seen is None or seen.ours or seen.dead or not seen.record.holder:
         return "the lock could not be taken in time"

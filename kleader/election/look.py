@@ -6,12 +6,12 @@ from math import inf
 
 from kleader.election import events as e
 from kleader.election.state import Phase
-from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
 SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
 
 
-def on(turn: Turn) -> None:
+def on(turn: Transition) -> None:
     """Watch from what was read; poll where that is not allowed, or while the lock is about to be taken."""
     s, now = turn.s, turn.now.boot
     if s.denied or (s.phase is Phase.FOLLOWING and (s.me.one_try or s.turn_at <= now)):
@@ -23,7 +23,7 @@ def on(turn: Turn) -> None:
         turn.do(e.Watch(s.seen))
 
 
-def told(turn: Turn) -> bool:
+def told(turn: Transition) -> bool:
     """Take note that the watch tells something; False: of what is not watched any more."""
     s = turn.s
     if s.watching:
@@ -31,7 +31,7 @@ def told(turn: Turn) -> bool:
     return s.watching
 
 
-def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
+def watch_ended(turn: Transition, event: e.WatchEnded) -> None:
     """A watch ends now and then: look, and watch again. One that did not last means polling before the next one.
 
     That is told once: again only after one has lasted.
@@ -44,7 +44,7 @@ def watch_ended(turn: Turn, event: e.WatchEnded) -> None:
         s.told, s.read_at, s.polls = False, now, 0
         return
     if not s.told:
-        turn.do(e.Report(f"{event.reason}; polling instead"))
+        turn.do(e.Report("watch_failed", f"{event.reason}; polling instead"))
     s.told, s.read_at = True, now + turn.poll_period()
     if event.retry_after:
-        turn.stay_away(event.retry_after)
+        turn.retry_after(event.retry_after)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.events import Observed  # noqa: TC001 - as everywhere here
-from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
 
-def anew(turn: Turn, seen: Observed, *, unseen: bool) -> bool:
+def anew(turn: Transition, seen: Observed, *, unseen: bool) -> bool:
     """Whether it may have named this candidate since the lock was last seen; each naming has a renewTime of its own.
 
     ``unseen``: more may have happened in between, also that an earlier naming was put back.
@@ -21,27 +21,29 @@ def anew(turn: Turn, seen: Observed, *, unseen: bool) -> bool:
     return s.named(seen) and (unseen or before is None or before.record != seen.record)
 
 
-def by_control_plane(turn: Turn, before: Observed, seen: Observed) -> bool:
+def by_control_plane(turn: Transition, before: Observed, seen: Observed) -> bool:
     """Whether a change is its doing, and so no sign of life from the holder."""
     record = seen.record
     return turn.s.me.coordinated and (record == before.record or (bool(record.holder) and record.acquired is None))
 
 
-def unwanted(turn: Turn, seen: Observed) -> bool:
+def unwanted(turn: Transition, seen: Observed) -> bool:
     """Whether the lock is ours to have, but another is preferred by now: it is given back rather than led with."""
     s = turn.s
     return (s.mine(seen) or s.named(seen)) and seen.preferred not in {"", s.me.identity}
 
 
-def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
+def to_lead(turn: Transition, seen: Observed, *, told: bool) -> None:
     """Work out from when on a term may begin.
 
     Unless what was there before is known for certain, a whole lease duration from now. ``told``: by a watch, which
     leaves nothing out between what was seen last and this.
     """
     s, now, before = turn.s, turn.now.boot, turn.s.seen
-    if s.known and before is None and not s.gone_wait and seen.untouched:
-        ready = now  # it was missing, and nobody has written it since
+    if told and s.known and before is None and not s.gone_wait and seen.untouched:
+        ready = (
+            now  # it was missing, and the watch saw nobody write it: in a gap another may have led, and been deleted
+        )
     elif before is None:
         ready = now + max(s.gone_wait, s.me.timing.lease_duration)
     elif told and before.given_up:
@@ -51,4 +53,10 @@ def to_lead(turn: Turn, seen: Observed, *, told: bool) -> None:
     s.ready_at = max(s.ready_at, ready)
     if s.ready_at > now:
         wait = text(round(s.ready_at - now, 1))
-        turn.do(e.Report(f"named to lead; who led before may still run: waiting {wait}", usual=True))
+        turn.do(
+            e.Report(
+                "waiting_for_previous_leader",
+                f"named to lead; who led before may still run: waiting {wait}",
+                usual=True,
+            )
+        )

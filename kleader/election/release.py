@@ -9,13 +9,13 @@ from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase
-from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
 _UNPROVEN = "whoever held it before may still run"
 
 
-def close(turn: Turn, *, release: bool, to: str = "") -> None:
+def close(turn: Transition, *, release: bool, to: str = "") -> None:
     """Nothing of ours runs. Give up what is, or may be, ours; not after a loss: it may be somebody else's.
 
     ``to``: whom a term is given to, and nobody else. What never was a term is given to nobody.
@@ -39,7 +39,7 @@ def close(turn: Turn, *, release: bool, to: str = "") -> None:
         turn.over(released=False, why="the term was lost")
 
 
-def proceed(turn: Turn) -> None:
+def proceed(turn: Transition) -> None:
     """An empty holder, a duration of 1 s, the transitions kept, over exactly what was last seen to be ours."""
     s, now = turn.s, turn.now.boot
     if s.pending:
@@ -58,7 +58,7 @@ def proceed(turn: Turn) -> None:
         (_give if s.to else give_back)(turn, s.seen, timeout)
 
 
-def _give(turn: Turn, seen: Observed, timeout: float) -> None:
+def _give(turn: Transition, seen: Observed, timeout: float) -> None:
     """Name the next holder, who has a lease duration to write that it is; never by way of an empty one.
 
     Without an incarnation, for nobody has that term yet. If it is not taken it runs out, for everybody.
@@ -68,7 +68,7 @@ def _give(turn: Turn, seen: Observed, timeout: float) -> None:
     turn.send(e.Write(s.serial, timeout, seen, record, ""))
 
 
-def give_back(turn: Turn, seen: Observed, timeout: float) -> None:
+def give_back(turn: Transition, seen: Observed, timeout: float) -> None:
     """Empty the holder of what was seen to be ours. Everybody takes that to mean that all before are dead."""
     turn.s.claims = frozenset()  # whoever comes next has the right to lead at once
     renewed = turn.fresh_time(seen.record.renewed)
@@ -76,7 +76,7 @@ def give_back(turn: Turn, seen: Observed, timeout: float) -> None:
     turn.send(e.Write(turn.s.serial, timeout, seen, record, ""))
 
 
-def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
+def wrote(turn: Transition, write: e.Write, seen: Observed) -> None:
     """Released; or the answer to what was under way when the end came."""
     if write.incarnation:
         _found(turn, seen)
@@ -84,7 +84,7 @@ def wrote(turn: Turn, write: e.Write, seen: Observed) -> None:
         turn.over(released=True, why=_whose(turn))
 
 
-def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
     """Whether a release was done is not known, nor who has led since: read before writing again."""
     maybe = failure.kind is Kind.UNREACHABLE or failure.held  # half of it, at least
     if maybe and isinstance(request, e.Write) and not request.incarnation:
@@ -92,7 +92,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
     renew.failed(turn, request, failure)
 
 
-def got(turn: Turn, seen: Observed | None) -> None:
+def got(turn: Transition, seen: Observed | None) -> None:
     """Whether it is still ours to release. Not where it is there again: it was released, and another had it since."""
     s = turn.s
     if seen is None:
@@ -109,11 +109,11 @@ def got(turn: Turn, seen: Observed | None) -> None:
             turn.over(released=False, why="the lock is no longer ours")
 
 
-def _whose(turn: Turn) -> str:
+def _whose(turn: Transition) -> str:
     return f"{turn.s.to[:256]} is to lead" if turn.s.to else ""
 
 
-def _found(turn: Turn, seen: Observed) -> None:
+def _found(turn: Transition, seen: Observed) -> None:
     s = turn.s
     if not s.led:
         earlier.mind_claim(turn, seen)

@@ -8,10 +8,10 @@ from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase
-from kleader.election.turn import Turn  # noqa: TC001 - as everywhere here
+from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
 
-def proceed(turn: Turn) -> None:
+def proceed(turn: Transition) -> None:
     """Update what was last written; read it first only after a failure."""
     s, now = turn.s, turn.now.boot
     if now >= s.stop_at:
@@ -24,7 +24,7 @@ def proceed(turn: Turn) -> None:
         turn.send(e.Get(s.serial, min(s.me.request_timeout, s.stop_at - now)))
 
 
-def _write(turn: Turn, base: Observed | None) -> None:
+def _write(turn: Transition, base: Observed | None) -> None:
     s = turn.s
     previous = base.record.renewed if base else max(s.sent or (), default=None)
     renewed = turn.fresh_time(previous)
@@ -35,13 +35,13 @@ def _write(turn: Turn, base: Observed | None) -> None:
     turn.send(e.Write(s.serial, timeout, base, record, s.incarnation))
 
 
-def wrote(turn: Turn, _write: e.Write, seen: Observed) -> None:
+def wrote(turn: Transition, _write: e.Write, seen: Observed) -> None:
     """Renewed."""
     count(turn, seen)
-    turn.do(e.Extend(turn.s.stop_at, turn.s.kill_at))
+    turn.do(e.Renewed(turn.s.stop_at, turn.s.kill_at))
 
 
-def count(turn: Turn, seen: Observed) -> None:
+def count(turn: Transition, seen: Observed) -> None:
     """Let the term count from before the request whose answer this is."""
     s = turn.s
     s.t0, s.call_at, s.stumbles = s.sent_at, s.sent_at + s.me.timing.retry_period, 0
@@ -49,7 +49,7 @@ def count(turn: Turn, seen: Observed) -> None:
     s.sent = frozenset({seen.record.renewed or 0})
 
 
-def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
+def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
     """It counts as not renewed, though it may have happened: read before writing again."""
     turn.pause(failure)
     earlier.mind_half(turn, request, failure)  # for a new candidacy
@@ -57,7 +57,7 @@ def failed(turn: Turn, request: e.Get | e.Write, failure: Failure) -> None:
         turn.s.seen = None
 
 
-def got(turn: Turn, seen: Observed | None) -> None:
+def got(turn: Transition, seen: Observed | None) -> None:
     """After a renewal that failed: whether the lock is still this term's."""
     s = turn.s
     if seen is None:
@@ -81,15 +81,15 @@ def got(turn: Turn, seen: Observed | None) -> None:
         mind_request(turn, seen)
 
 
-def _mind_preference(turn: Turn, seen: Observed) -> None:
+def _mind_preference(turn: Transition, seen: Observed) -> None:
     """client-go's end of term (KEP-4355): another is preferred. Unlike there the lock is renewed until it is empty."""
     s = turn.s
     if seen.preferred not in {"", s.me.identity} and not s.yielding:
         s.yielding = True
-        turn.do(e.Yield(f"end of term: {seen.preferred[:256]} is to lead"))
+        turn.do(e.StepDown(f"end of term: {seen.preferred[:256]} is to lead"))
 
 
-def mind_request(turn: Turn, seen: Observed) -> None:
+def mind_request(turn: Transition, seen: Observed) -> None:
     """End the term in good order if that is asked of this very one. Told each time it is seen: a word may get lost.
 
     The supervisor acts on the first. A request for another term is nobody's; the next write removes it.
@@ -98,18 +98,23 @@ def mind_request(turn: Turn, seen: Observed) -> None:
     if request is None:
         return
     if (request.holder, request.incarnation) != (seen.record.holder, s.incarnation):
-        turn.do(e.Report("a request on the lock is for another term than this: ignored"))
+        turn.do(e.Report("request_ignored", "a request on the lock is for another term than this: ignored"))
     elif request.to in {s.me.identity, seen.record.holder}:
-        turn.do(e.Report("a request to hand the lock to who has it: ignored"))
+        turn.do(e.Report("request_ignored", "a request to hand the lock to who has it: ignored"))
     elif request.to and (s.me.coordinated or s.me.lasting):
         whose = "the control plane names the next leader" if s.me.coordinated else "the lock is its Pod's"
-        turn.do(e.Report(f"a request to hand the lock to {request.to[:256]} cannot be met, as {whose}: ignored"))
+        turn.do(
+            e.Report(
+                "request_ignored",
+                f"a request to hand the lock to {request.to[:256]} cannot be met, as {whose}: ignored",
+            )
+        )
     else:
         what = f"hand the lock to {request.to[:256]}" if request.to else "resign"
-        turn.do(e.Yield(f"it was asked to {what}", asked=True, to=request.to))
+        turn.do(e.StepDown(f"it was asked to {what}", asked=True, to=request.to))
 
 
-def lose(turn: Turn, reason: str, *, kill_now: bool) -> None:
+def lose(turn: Transition, reason: str, *, kill_now: bool) -> None:
     """End the term. Nothing is released: the lock runs out, or is somebody else's."""
     turn.unwatch()
     turn.s.phase, turn.s.pending = Phase.LOST, None

@@ -8,7 +8,7 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kleader.election.events import Get, GiveUp, Observed, Write
+from kleader.election.events import AcquireFailed, Get, Observed, Write
 from kleader.election.timing import FIRST_TRY, Timing
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class State:
     parted: bool = False  # a release was sent
     left: Observed | None = None  # over what it was that was not answered
     yielding: bool = False  # the end of the term was asked for
-    verdict: GiveUp | None = None
+    verdict: AcquireFailed | None = None
     to: str = ""  # who is to have what is given up; "": whoever takes it
     again: str = ""  # the incarnation under which to contend once more, when the lock has been given up
     aside: bool = False  # and not at once

@@ -1,4 +1,4 @@
-"""What of an election is worth counting, found by comparing what it remembered before and after a step."""
+"""What the metrics count, found by comparing the election's state before and after a step."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 from kleader.election import events as e
 from kleader.election.elector import Phase
-from kleader.link import messages as m
+from kleader.ipc import messages as m
 
 if TYPE_CHECKING:
     from kleader.election.elector import State
 
 
 def measured(term: int, before: State, event: e.Event, after: State, now: float) -> m.Measured | None:
-    """None where there is nothing to be told."""
+    """The message for the supervisor; None if nothing is to be counted. ``now``: seconds on CLOCK_BOOTTIME."""
     led = before.phase is after.phase is Phase.LEADING and not after.me.lasting
-    renewed = led and isinstance(event, e.Wrote) and after.t0 > before.t0
+    renewed = led and isinstance(event, e.WriteDone) and after.t0 > before.t0
     found = m.Measured(
         term,
         read=after.known and not before.known,
-        slow=int(led and isinstance(event, e.Got)),
+        slow=int(led and isinstance(event, e.GetDone)),
         reconnects=int(isinstance(event, e.WatchEnded) and event.begun),
         took=now - after.t0 if renewed else 0.0,
     )

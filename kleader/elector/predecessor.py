@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.election.duration import text
-from kleader.election.record import UNKNOWN
+from kleader.election.record import UNKNOWN, called
 
 if TYPE_CHECKING:
     from kleader.election.state import State
@@ -20,9 +20,26 @@ class Predecessor:
         self._until = 0.0  # of its last sign of life, or, once it has given the lock up, of that
         self._gave_up = False
         self._sign = ""
+        self._found = False
 
-    def note(self, state: State, now: float) -> None:
+    def _find(self, state: State, log: Log) -> None:
+        """Say once, for a log that says more, what the lock was like when it was read first."""
+        if self._found or not state.known:
+            return
+        self._found, seen = True, state.seen
+        what = "found no lock: the first leader makes it"
+        if seen and seen.fault:
+            what = f"found the lock unreadable: {seen.fault}"
+        elif seen and not seen.record.holder:
+            what = "found the lock free"
+        elif seen:
+            kept = "" if state.me.lasting else f", for {text(seen.record.duration)} after each renewal"
+            what = f"found the lock held by {called(seen.record.holder)[:256]}{kept}"
+        log.debug(what, event="lock_observed")
+
+    def note(self, state: State, now: float, log: Log) -> None:
         """What is known of the lock after a step."""
+        self._find(state, log)
         seen = state.seen
         holder = seen.record.holder if seen else ""
         given = seen is not None and seen.given
@@ -42,5 +59,5 @@ class Predecessor:
         idle = round(max(0.0, now - self._until), 3)
         how = "gave it up" if self._gave_up else f"was last seen {self._sign}"
         what = f"acquired the lock {text(idle)} after {self._who[:256]} {how}"
-        log.info(what, predecessor=self._who[:256], gave_up=self._gave_up, leaderless=idle)
+        log.info(what, event="acquired", predecessor=self._who[:256], gave_up=self._gave_up, leaderless=idle)
         self._who = ""

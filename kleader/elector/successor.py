@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from kleader.link import messages as m
-from kleader.link.plan import FOR_LIFE
+from kleader.ipc import messages as m
+from kleader.ipc.plan import FOR_LIFE
 
 if TYPE_CHECKING:
     from kleader.election.state import State
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
 
 def told(term: int, before: State, after: State) -> m.Remember | None:

@@ -6,12 +6,12 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kleader.exits import FAILED
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from kleader.log import Log
-
-FAILED = 125
 
 
 class Tasks:
@@ -34,7 +34,7 @@ class Tasks:
         error = context.get("exception")
         if "handle" in context and error:
             self._fail(error)
-        self._log.debug(f"{context.get('message')}: {error}")
+        self._log.debug(f"{context.get('message')}: {error}", event="internal_warning")
 
     async def _safely(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -45,6 +45,6 @@ class Tasks:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> NoReturn:
-        self._log.error(f"the elector failed: {type(error).__name__}: {error}")
+        self._log.error(f"the elector failed: {type(error).__name__}: {error}", event="elector_failed")
         self._log.finish()
         os._exit(FAILED)

@@ -1,86 +1,90 @@
-"""The second guard: acts on kill_at when the supervisor does not."""
+"""The watchdog of the supervisor: kills the command in its place when it does not act on kill_at."""
 
 from __future__ import annotations
 
 import math
 
-from kleader import platform
+from kleader import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kleader.elector.orphans import Orphans
     from kleader.log import Log
+    from kleader.procs.process_tracker import ProcessTracker
 
 
 class Watchdog:
-    """Armed while a command may run. ``ring`` is to be called at ``due``; ``ask`` asks for a sign of life.
+    """Armed while a command may run. Call ``check`` at ``due``; ``ask`` sends the supervisor a heartbeat to answer.
 
-    A supervisor that is stopped hears of no renewal: the kernel's timer (kleader.supervisor.deadline) kills it a moment
-    after the kill_at that it heard of last, and whatever nobody knows below it is then lost to everybody. So that one
-    counts, ``told``, as long as it is not later than ours; and two questions fit between it and the timer.
+    A stopped supervisor receives no renewal: the kernel's timer (kleader.supervisor.deadline) kills it a moment after
+    the last kill_at that it received, and the processes below it that the elector has not seen yet are then lost. So
+    the supervisor's own kill_at counts where it is the earlier one; and two questions fit between it and the timer.
     """
 
-    def __init__(self, orphans: Orphans, log: Log, kill_budget: float, ask: Callable[[], None]) -> None:
-        self._orphans, self._log, self._ask = orphans, log, ask
-        self._patience = max(kill_budget, 0.08) / 10  # for an answer; the timer's margin is 2.5 of it
+    def __init__(self, tracker: ProcessTracker, log: Log, kill_budget: float, ask: Callable[[], object]) -> None:
+        self._tracker, self._log, self._ask = tracker, log, ask
+        self._answer_timeout = max(kill_budget, 0.08) / 10  # the timer's margin is 2.5 of it
         self._margin = max(kill_budget / 2, 0.05)
-        self._asked_at = self._next = -math.inf
+        self._asked_at = self._next_at = -math.inf
         self.kill_at = math.inf
-        self.told = math.inf  # by the supervisor: the kill_at that it keeps to
-        self.heard_at = platform.clock()
+        self.supervisor_kill_at = math.inf  # the one that it acts on, as it said last
+        self.answered_at = system.clock()
 
     @property
     def due(self) -> float:
-        """When to look next: shortly before kill_at, then all the time until the term is over."""
-        return max(self._at - self._patience, self._next)
+        """When to check next: shortly before kill_at, then all the time until the term is over."""
+        return max(self.deadline - self._answer_timeout, self._next_at)
 
     @property
-    def _at(self) -> float:
-        return min(self.kill_at, self.told)
+    def deadline(self) -> float:
+        """When every process of the command must be dead."""
+        return min(self.kill_at, self.supervisor_kill_at)
 
-    def heard(self) -> None:
-        """The supervisor is awake."""
-        self.heard_at = platform.clock()
+    def answered(self) -> None:
+        """A message came: the supervisor is awake."""
+        self.answered_at = system.clock()
 
     def disarm(self) -> None:
-        """Nothing of the term is alive."""
-        self.kill_at = self.told = math.inf
+        """No process of the term is alive."""
+        self.kill_at = self.supervisor_kill_at = math.inf
 
-    def hurry(self) -> None:
-        """The command must be dead now: somebody else may lead already."""
-        self.kill_at = min(self.kill_at, platform.clock())
-        self.ring()
+    def kill_now(self) -> None:
+        """The command must be dead now: another candidate may lead already."""
+        self.kill_at = min(self.kill_at, system.clock())
+        self.check()
 
-    def ring(self) -> bool:
-        """Ask the supervisor whether it is awake: by kill_at it knows of a later one, or kills. True if it is not.
+    def check(self) -> bool:
+        """Ask the supervisor for an answer; kill in its place where none came by kill_at. True if none did.
 
-        All that it has said must have been heard before.
+        Every message that it has sent must have been received before this call.
         """
-        now = platform.clock()
+        now = system.clock()
         if now < self.due:
             return False
-        silent = self.heard_at < self._asked_at and self._asked_at >= self._at - self._patience
-        if silent and now >= self._at:
-            self._strike(now)
-            self._next = platform.clock() + self._margin
+        silent = self.answered_at < self._asked_at and self._asked_at >= self.deadline - self._answer_timeout
+        if silent and now >= self.deadline:
+            self._kill(now)
+            self._next_at = system.clock() + self._margin
             return True
-        self._asked_at, self._next = now, now + self._patience
+        self._asked_at, self._next_at = now, now + self._answer_timeout
         self._ask()
         return False
 
-    def _strike(self, now: float) -> None:
-        """Kill all that is below the supervisor: its own end would only leave some of it without a parent.
+    def _kill(self, now: float) -> None:
+        """Kill every process below the supervisor, and that itself only where it has not answered for long.
 
-        It may be awake, and slow. One that has not answered for long is killed, too, unless it is PID 1, which cannot
-        be from here; then whoever can be found.
+        Its end leaves processes without a parent by which they are found; and it may be awake, and slow.
         """
+        unresponsive, killed = now >= self._asked_at + self._margin, False
         try:
-            self._orphans.clear(self._margin)
-            if now >= self._asked_at + self._margin:
-                self._orphans.kill_supervisor()
-                self._orphans.sweep()
-        except (OSError, MemoryError):  # too many open files on this machine: again in a moment
-            pass
-        self._log.repeated("the supervisor did not act on its deadline: killed the command in its place")
+            killed = self._tracker.kill_below_supervisor(self._margin)
+            if not killed:
+                self._tracker.kill_cgroup()
+            if unresponsive:
+                self._tracker.kill_supervisor()
+                self._tracker.kill_once()
+        except Exception:  # noqa: BLE001 - no descriptor is free, or worse: the next call may succeed
+            self._tracker.kill_as_last_resort(supervisor=unresponsive)
+        did = "killed the command in its place" if killed else "killing the command, not all of it is dead yet"
+        self._log.repeated(f"the supervisor did not act on its deadline: {did}", event="supervisor_unresponsive")

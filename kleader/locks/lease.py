@@ -1,7 +1,6 @@
-"""The lock in a coordination.k8s.io/v1 Lease, as client-go's LeaseLock keeps it.
+"""A lock in a coordination.k8s.io/v1 Lease, as client-go's LeaseLock keeps it.
 
-A Role needs get, watch, create and update on this one name: the object is created by PUT, which ``create`` under
-resourceNames covers, and which never overwrites a Lease.
+The Lease is created by PUT, which ``create`` with resourceNames permits, and which never overwrites a Lease.
 """
 
 from __future__ import annotations
@@ -9,27 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kleader.election.record import from_lease_spec, to_lease_spec
-from kleader.locks.object import ObjectLock
+from kleader.locks.object_lock import ObjectLock
 
 if TYPE_CHECKING:
     from kleader.election.record import Record
 
 
-class Lease(ObjectLock):
-    """One Lease. A write replaces its whole spec, as client-go's does."""
+class LeaseLock(ObjectLock):
+    """A Lease. A write replaces its whole spec, as client-go's does."""
 
     api_version = "coordination.k8s.io/v1"
     kind = "Lease"
     plural = "leases"
 
     def decode(self, found: dict[str, Any]) -> Record:
-        """The record in its spec."""
+        """The record in the spec."""
         return from_lease_spec(found.get("spec"))
 
     def encode(self, body: dict[str, Any], record: Record) -> None:
-        """Into its spec."""
+        """Put the record into the spec."""
         body["spec"] = to_lease_spec(record)
 
     async def create(self, body: dict[str, Any], timeout: float, query: str = "") -> dict[str, Any]:
-        """PUT without a version: refused where there is a Lease."""
+        """PUT without a resourceVersion: refused if there is a Lease."""
         return await self._api.call("PUT", self._target + query, body, timeout)

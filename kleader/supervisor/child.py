@@ -1,4 +1,7 @@
-"""The command: forked, held at a gate until its pid is known, and let through to exec only before the deadline."""
+"""The command: its main process through starts, signals and ends, and the tree of all that descends from it.
+
+A main process is forked, held at an exec barrier until the elector knows its pid, and executed only in time.
+"""
 
 from __future__ import annotations
 
@@ -7,103 +10,134 @@ import json
 import os
 import signal
 
-from kleader import platform
+from kleader import system
+from kleader.backoff import Backoff
+from kleader.election.duration import text
+from kleader.exits import FAILED, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
+from kleader.procs import cgroup
+from kleader.procs.bystanders import Bystanders
+from kleader.procs.tree_killer import ProcessTree
+from kleader.supervisor.signals import name
+from kleader.supervisor.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from kleader.platform import Signals
-    from kleader.supervisor.terminal import Terminal
+    from kleader.ipc.plan import Plan
+    from kleader.log import Log
+    from kleader.system import Signals
 
-NOT_EXECUTABLE, NOT_FOUND, FAILED = 126, 127, 125
-_MOST_NEWS = 1 << 16  # bytes
+MAX_FAILURE_BYTES = 1 << 16
 _LATE = "the command was not started: the deadline had passed"
+_BY_TERMINAL = (SIGNALLED + signal.SIGINT, SIGNALLED + signal.SIGQUIT)
+
+
+def shell_status(waitstatus: int) -> int:
+    """The exit status, as a shell has it: 128 and the number of the signal that ended the process."""
+    return SIGNALLED + os.WTERMSIG(waitstatus) if os.WIFSIGNALED(waitstatus) else os.WEXITSTATUS(waitstatus)
 
 
 class Child:
-    """A command that was forked. It waits for :meth:`let_through`; closing the gate instead ends it."""
+    """A main process that was forked. It waits for :meth:`release`; closing the barrier instead ends it."""
 
-    def __init__(self, pid: int, gate: int, news: int, *, own_group: bool, foreground: bool) -> None:
+    def __init__(self, pid: int, barrier: int, exec_status: int, *, own_group: bool, foreground: bool) -> None:
         self.pid = pid
         self.own_group = own_group
         self.foreground = foreground
-        self.status: int | None = None  # as the shell says it, once it has ended
+        self.status: int | None = None  # as the shell has it, once it has ended
         self.signal = 0  # that ended it
-        self.late = False  # the gate found that the deadline had passed
+        self.late = False  # the deadline had passed before the exec
         self.failure = ""  # why it could not be executed
-        self._gate = gate
-        self._news = news
-        found = platform.process(pid)
+        self._barrier = barrier
+        self._exec_status = exec_status  # a pipe: closed by a successful exec, else it has the reason
+        found = system.process(pid)
         self.start = found.start if found else 0
 
-    def let_through(self) -> None:
-        """Everybody who must know of it does: it may become the command."""
+    def release(self) -> None:
+        """Let it execute the command."""
         try:
-            os.write(self._gate, b"!")
-        except BrokenPipeError:  # killed at the gate
+            os.write(self._barrier, b"!")
+        except BrokenPipeError:  # it was killed at the barrier
             pass
         finally:
-            os.close(self._gate)
-            self._gate = -1
+            os.close(self._barrier)
+            self._barrier = -1
 
     @property
-    def news(self) -> int | None:
+    def fd(self) -> int | None:
         """For poll: readable once it has become the command, or could not."""
-        return self._news if self._news >= 0 else None
+        return self._exec_status if self._exec_status >= 0 else None
 
     @property
     def started(self) -> bool:
-        """Whether it has been seen to become the command."""
-        return self._news < 0 and not self.failure
+        """Whether it is known to have become the command."""
+        return self._exec_status < 0 and not self.failure
 
     def executed(self) -> bool:
-        """Whether it is seen now that it has become the command; what kept it from that is kept in ``failure``."""
+        """Whether it became the command since the last call. ``failure`` says what kept it from that."""
         try:
-            news = os.read(self._news, _MOST_NEWS) if self._news >= 0 else None
+            failure = os.read(self._exec_status, MAX_FAILURE_BYTES) if self._exec_status >= 0 else None
         except BlockingIOError:
             return False
-        if news is None:
+        if failure is None:
             return False
-        os.close(self._news)
-        self._news = -1
-        if news:
-            self.failure = json.loads(news)
+        os.close(self._exec_status)
+        self._exec_status = -1
+        if failure:
+            self.failure = json.loads(failure)
             self.late = self.failure == _LATE
-        return not news and self._gate < 0
+        return not failure and self._barrier < 0
 
     def ended(self, waitstatus: int) -> None:
-        """Take in how it ended, from waitpid."""
-        if os.WIFSIGNALED(waitstatus):
-            self.signal = os.WTERMSIG(waitstatus)
-            self.status = 128 + self.signal
-        else:
-            self.status = os.WEXITSTATUS(waitstatus)
-        if self._gate >= 0:
-            os.close(self._gate)
-            self._gate = -1
+        """It ended, as waitpid says."""
+        self.signal = os.WTERMSIG(waitstatus) if os.WIFSIGNALED(waitstatus) else 0
+        self.status = shell_status(waitstatus)
+        if self._barrier >= 0:
+            os.close(self._barrier)
+            self._barrier = -1
 
-    def send(self, signum: int) -> None:
-        """Signal the main process alone, as a kubelet does. It is not reaped yet, so the pid is still its own."""
+    def send(self, number: int) -> None:
+        """Signal the main process alone, as a kubelet does. It is not reaped yet, so that the pid is still its own."""
         if self.status is None:
             try:
-                os.kill(self.pid, signum)
+                os.kill(self.pid, number)
             except (ProcessLookupError, PermissionError):
                 return
 
+    def kill(self) -> None:
+        """SIGKILL for the whole process group at once, where it has one of its own: a fork bomb is faster than a loop.
 
-def reap(most: int) -> list[tuple[int, int]]:
-    """Who has ended or was stopped since, with waitpid's status; at most so many."""
-    found: list[tuple[int, int]] = []
-    while len(found) < most:
+        The main process leads that group and is not reaped yet, so that the number is still its own.
+        """
+        if self.status is None and self.own_group:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        self.send(signal.SIGKILL)
+
+
+def fork(run: Callable[[], int], *, signal_at_parents_death: int, own_group: bool = False) -> int:
+    """Fork a process that exits with the status that ``run`` returns; its pid. OSError: there is no room for it."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        status = FAILED
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-        except ChildProcessError:
-            break
-        if pid == 0:
-            break
-        found.append((pid, status))
-    return found
+            system.die_with_parent(signal_at_parents_death)
+            if os.getppid() == parent:  # else it died before the line above
+                if own_group:
+                    os.setpgid(0, 0)
+                status = run()
+        finally:
+            os._exit(status)
+    if own_group:
+        try:
+            os.setpgid(pid, pid)  # whichever of the two comes first
+        except OSError:
+            pass
+    return pid
 
 
 def spawn(  # noqa: PLR0913 - each is one thing that a new process needs
@@ -115,45 +149,33 @@ def spawn(  # noqa: PLR0913 - each is one thing that a new process needs
     terminal: Terminal,
     stop_at: float,
 ) -> Child:
-    """Fork ``command`` and hold it at its gate. OSError where the machine has no room for another process.
+    """Fork ``command`` and hold it at its exec barrier. OSError: there is no room for another process.
 
     ``keep``: descriptors of kleader that it inherits. It gets a group of its own, and the terminal's foreground, where
     kleader has that to give; beside others in kleader's group it stays there; without a terminal it gets a group.
     """
-    foreground = terminal.ours_to_give()
+    foreground = terminal.can_be_given()
     own_group = foreground or not terminal.present
-    (gate_out, gate_in), (news_out, news_in) = os.pipe(), os.pipe()
-    parent = os.getpid()
+    (barrier_out, barrier_in), (status_out, status_in) = os.pipe(), os.pipe()
+
+    def wait_at_barrier() -> int:
+        os.close(barrier_in)  # else this process would keep its own barrier open
+        if not os.read(barrier_out, 1):
+            return FAILED
+        if foreground:
+            terminal.give(os.getpgrp())
+        return become(command, dict(environment), keep, signals, stop_at, status_in)
+
     try:
-        pid = os.fork()
+        pid = fork(wait_at_barrier, signal_at_parents_death=signal.SIGKILL, own_group=own_group)
     except OSError:
-        for fd in (gate_out, gate_in, news_out, news_in):
+        for fd in (barrier_out, barrier_in, status_out, status_in):
             os.close(fd)
         raise
-    if pid == 0:
-        status = FAILED
-        try:
-            platform.die_with_parent(signal.SIGKILL)
-            if os.getppid() != parent:  # it died before the line above
-                os._exit(FAILED)
-            if own_group:
-                os.setpgid(0, 0)
-            os.close(gate_in)  # else this process would keep its own gate open
-            if os.read(gate_out, 1):
-                if foreground:
-                    terminal.give(os.getpgrp())
-                status = become(command, dict(environment), keep, signals, stop_at, news_in)
-        finally:
-            os._exit(status)
-    os.close(gate_out)
-    os.close(news_in)
-    os.set_blocking(news_out, False)
-    if own_group:
-        try:
-            os.setpgid(pid, pid)  # whoever of the two comes first
-        except OSError:
-            pass
-    return Child(pid, gate_in, news_out, own_group=own_group, foreground=foreground)
+    os.close(barrier_out)
+    os.close(status_in)
+    os.set_blocking(status_out, False)
+    return Child(pid, barrier_in, status_out, own_group=own_group, foreground=foreground)
 
 
 def become(  # noqa: PLR0913, PLR0917
@@ -162,46 +184,129 @@ def become(  # noqa: PLR0913, PLR0917
     keep: tuple[int, ...],
     signals: Signals,
     stop_at: float,
-    news: int,
+    failure_in: int,
 ) -> int:
-    """In the forked child: restore what kleader changed, look at the clock, exec. Returns only on failure."""
+    """In the forked child: restore what kleader changed, check the clock, exec. Returns only on failure."""
     if environment.get("LISTEN_PID") == str(os.getppid()):  # sd_listen_fds(3): meant for the process that is started
         environment["LISTEN_PID"] = str(os.getpid())
     for fd in keep:
         os.set_inheritable(fd, True)
     try:
         signals.restore()
-        if platform.clock() >= stop_at:
-            os.write(news, json.dumps(_LATE).encode())
+        if system.clock() >= stop_at:
+            os.write(failure_in, json.dumps(_LATE).encode())
             return FAILED
         os.execvpe(command[0], command, environment)
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        os.write(news, json.dumps(f"cannot execute {command[0]}: {_why(error, command[0], environment)}").encode())
+        os.write(failure_in, json.dumps(f"cannot execute {command[0]}: {error.strerror}").encode())
         return NOT_FOUND if missing else NOT_EXECUTABLE
     except ValueError as error:  # a NUL in an argument
-        os.write(news, json.dumps(f"cannot execute {command[0]!r}: {error}").encode())
+        os.write(failure_in, json.dumps(f"cannot execute {command[0]!r}: {error}").encode())
         return NOT_EXECUTABLE
 
 
-def _why(error: OSError, name: str, environment: Mapping[str, str]) -> str:
-    """What execve(2) found, with the mend where its own word for it would mislead."""
-    head = b""
-    for place in [""] if os.sep in name else os.get_exec_path(environment):
-        try:
-            with open(os.path.join(place, name), "rb") as file:
-                head = file.readline(256)
-            break
-        except OSError:
-            continue
-    binary = head.startswith(b"\x7fELF")
-    if error.errno == errno.ENOEXEC:
-        return f"{error.strerror}: " + (
-            "it is made for other machines" if binary else "give it a #! line, as #!/bin/sh"
+class Command:
+    """One main process after another, and the tree of processes that descend from them."""
+
+    def __init__(self, plan: Plan, log: Log, signals: Signals) -> None:
+        self._plan, self._log, self._signals = plan, log, signals
+        self._backoff = Backoff(1.0, 30.0, steady=60.0)
+        self._started_at = 0.0
+        self._ended_from_terminal = False  # Ctrl-C or Ctrl-\ reached it without kleader
+        self.interrupted = False  # it died of Ctrl-C
+        self.tree = ProcessTree(Bystanders.at_start(), cgroup.alone_in())
+        self._terminal = Terminal(self.tree.own_pids)
+        self.main: Child | None = None
+        self.draining = False  # --until-empty: the main process ended, and other processes of the tree did not
+        self.restart_wanted = False  # start it again once its tree is empty
+        self.restarts = 0
+
+    @property
+    def fd(self) -> int | None:
+        """For poll: readable once :meth:`check_executed` has something to log."""
+        return self.main.fd if self.main else None
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a process that can be asked to stop."""
+        return self.main is not None or self.draining
+
+    def fork(self, environment: Mapping[str, str], keep: tuple[int, ...], stop_at: float, now: float) -> Child:
+        """Make a new main process, held at its barrier. OSError: there is no room for another process."""
+        self.restart_wanted = self._ended_from_terminal = False
+        self._started_at = now
+        if not (self._plan.standby or self._plan.health or self._plan.on_new_leader):  # their orphans may be among them
+            self.tree.bystanders.add_all_but(self.tree.own_pids)
+        self.main = spawn(
+            self._plan.command, environment, keep=keep, signals=self._signals, terminal=self._terminal, stop_at=stop_at
         )
-    if error.errno == errno.ENOENT and head.startswith(b"#!"):
-        interpreter = os.fsdecode(head[2:].strip(b" \t\n").replace(b"\t", b" ").split(b" ")[0])
-        return f"its interpreter {interpreter!r} does not exist"  # of which a line that ends as in DOS shows the end
-    if error.errno == errno.ENOENT and binary:
-        return "its dynamic loader does not exist"
-    return error.strerror or str(error)
+        self.tree.group = self.main.pid if self.main.own_group else 0
+        return self.main
+
+    def check_executed(self) -> None:
+        """Log it once the main process has become the command."""
+        if self.main and self.main.executed():
+            self._log.info(f"started the command: pid {self.main.pid}", event="command_started", pid=self.main.pid)
+
+    def forward(self, number: int, *, terminal: bool) -> None:
+        """Pass a signal on to the main process, unless the terminal has sent it there already."""
+        if self.got_it_too(terminal=terminal):
+            self._ended_from_terminal |= number in {signal.SIGINT, signal.SIGQUIT}
+        elif self.main:
+            self.main.send(number)
+
+    def got_it_too(self, *, terminal: bool) -> bool:
+        """Whether a signal of the terminal went to the command too, because it shares kleader's process group."""
+        return terminal and self.main is not None and not self.main.own_group
+
+    def ask_to_stop(self, number: int) -> None:
+        """Send the stop signal, then CONT: a stopped process never acts on TERM."""
+        if self.draining:
+            self.tree.signal(number, signal.SIGCONT)
+        elif self._plan.stop_group:
+            self._signal_group(number, signal.SIGCONT)
+        elif self.main:
+            self.main.send(number)
+            self.main.send(signal.SIGCONT)
+
+    def suspended(self, waitstatus: int) -> None:
+        """The main process was stopped. After Ctrl-Z it is continued."""
+        number = os.WSTOPSIG(waitstatus)
+        if number == signal.SIGTSTP:
+            self._signal_group(signal.SIGCONT)
+            message = "the command was suspended, but a leader does not sleep: continuing it"
+        else:
+            message = f"the command was stopped by {name(number)}; the lock is kept meanwhile"
+        self._log.warning(message, event="command_suspended")
+
+    def ended(self, main: Child, waitstatus: int, now: float) -> None:
+        """The main process ended; decides whether the command is started again."""
+        self.check_executed()
+        main.ended(waitstatus)
+        self.main = None
+        if main.foreground:
+            self._terminal.take_back(main.pid)
+        if main.failure:
+            self._log.error(main.failure, event="command_not_executed")
+            return
+        how = f"ended by {name(main.signal)}" if main.signal else f"exited with status {main.status}"
+        ran = text(round(now - self._started_at, 1))
+        self._log.info(f"the command {how} after {ran}", event="command_exited", status=main.status)
+        if (main.foreground or self._ended_from_terminal) and main.status in _BY_TERMINAL:
+            self.interrupted = main.signal == signal.SIGINT
+            return  # the user at the terminal wanted it to end
+        restart = self._plan.restart
+        self.restart_wanted = restart == "always" or (restart == "on-failure" and main.status != 0)
+
+    def pause(self, now: float) -> float:
+        """Seconds until it is started again."""
+        self.restarts += 1
+        pause = self._backoff.pause(now - self._started_at)
+        self._log.info(f"restarting the command in {text(pause)}", event="command_restarting")
+        return pause
+
+    def _signal_group(self, *numbers: int) -> None:
+        """Signal the command's process group; where that is kleader's own too, the processes of the tree in it."""
+        if self.main:
+            self.tree.signal(*numbers, group=self.main.pid if self.main.own_group else os.getpgrp())

@@ -1,16 +1,16 @@
-"""What the command is told about its leadership."""
+"""The environment of the command, of hooks and of the standby."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from kleader.link.messages import MARKER
+from kleader.ipc.messages import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kleader.link.messages import Lead
-    from kleader.link.plan import Plan
+    from kleader.ipc.messages import Lead
+    from kleader.ipc.plan import Plan
 
 
 _OF_THE_LOCK = frozenset(
@@ -19,10 +19,10 @@ _OF_THE_LOCK = frozenset(
 
 
 def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, str]:
-    """What kleader itself was given, and KLEADER_*; nested kleaders keep both markers.
+    """The environment of kleader itself, and KLEADER_*. Nested kleaders keep the markers of both.
 
-    Without an election only the identity and the marker are added, and what an outer kleader said of its lock is not
-    passed on: its token under our identity would be a lie.
+    Without an election only the identity and the marker are added. The variables of an outer kleader's lock are
+    removed: its token would not belong to this identity.
     """
     added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{incarnation}": "1"}
     if lead:
@@ -39,6 +39,6 @@ def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, st
 
 
 def beside(plan: Plan, lead: Lead | None, incarnation: str, namespace: str) -> dict[str, str]:
-    """What a command beside the leading one is given: the same, and which lock it is about while there is no token."""
+    """The environment of a hook or a standby: the same, and the lock's name also while there is no token."""
     about = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name}
     return environment(plan, lead, incarnation) | about

@@ -1,164 +1,145 @@
-"""What runs beside the command for whoever operates it: ``--on-new-leader`` and ``--health``.
+"""The commands that run beside the leading one for an operator: ``--on-new-leader`` and ``--health``.
 
-Neither holds up a start, a kill or a release: they are forked when there is nothing else to do, and nobody waits for
-them. Their processes are no part of the command's tree (kleader.supervisor.aside).
+Neither delays a start, a kill or a release: they are forked when there is nothing else to do. Only kleader's own exit
+waits for them, for a moment, after the lock is released. Their processes are no part of the command's tree
+(kleader.supervisor.subtree).
 """
 
 from __future__ import annotations
 
 import math
 
-from kleader.supervisor.aside import TIMED_OUT, Aside
-from kleader.supervisor.environment import beside
-from kleader.supervisor.states import State
+from kleader.supervisor.states import CONTENDING, State
+from kleader.supervisor.subtree import TIMED_OUT, Subtree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kleader import platform
-    from kleader.link.plan import Plan
+    from collections.abc import Callable
+
+    from kleader import system
+    from kleader.ipc.plan import Plan
     from kleader.log import Log
-    from kleader.supervisor.elector import Elector
-    from kleader.supervisor.term import Term
-    from kleader.supervisor.tree import Tree
+    from kleader.procs.tree_killer import ProcessTree
 
-_LONGEST_HOOK = 60.0  # seconds
-_LOOK_EVERY = 1.0  # seconds between two looks at who holds the file lock: its guard tells of the first alone
-
-
-class Hooks:
-    """Both of them."""
-
-    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, tree: Tree, elector: Elector) -> None:
-        self._plan, self._tree = plan, tree
-        self._news = NewLeader(plan, Aside("the --on-new-leader command", log, signals), elector)
-        self.health = Health(plan, log, Aside("the --health command", log, signals))
-        self.namespace = plan.namespace
-
-    def leads(self, identity: str, namespace: str) -> None:
-        """Somebody does, in this namespace."""
-        self.namespace = namespace
-        self._news.leads(identity)
-
-    def due(self, state: State, *, runs: bool) -> float:
-        """When there is something to do; ``runs``: the command does."""
-        return min(self._news.due(state), self.health.due(state, runs=runs))
-
-    def mind(self, state: State, term: Term, now: float, *, runs: bool) -> None:
-        """Start and end what is due."""
-        if now < self.due(state, runs=runs):
-            return
-        environment = beside(self._plan, term.lead, term.incarnation, self.namespace)
-        self._news.mind(state, environment, now)
-        self.health.mind(state, environment, now, runs=runs)
-        self._tree.spared |= {each.pid for each in self._asides if each.pid}
-
-    def reaped(self, pid: int, waitstatus: int, now: float) -> bool:
-        """Whether it was the keeper of one of them, which has ended or was stopped."""
-        for each in (self._news, self.health):
-            if each.aside.pid == pid:
-                status = each.aside.reaped(waitstatus)
-                if status is not None:
-                    self._tree.spared.discard(pid)
-                    each.ended(status, now)
-                return True
-        return False
-
-    def end(self) -> None:
-        """Kill what runs; start nothing more."""
-        for each in self._asides:
-            each.end()
-
-    @property
-    def _asides(self) -> tuple[Aside, Aside]:
-        return self._news.aside, self.health.aside
+_MAX_HOOK_SECONDS = 60.0
+_LAST_HOOK_SECONDS = 5.0  # that an --on-new-leader command gets at the end: less than a Pod's grace leaves
+_ON_NEW_LEADER = "the --on-new-leader command"
+_POLL_SECONDS = 1.0  # between two reads of the file lock's holder: its guard reports only the first
 
 
 class NewLeader:
-    """Runs for the first leader seen and for every change, one at a time; of those that wait, the latest."""
+    """Runs for the first leader and for every change of it, one run at a time; of changes that wait, for the latest."""
 
-    def __init__(self, plan: Plan, aside: Aside, elector: Elector) -> None:
-        self._plan, self.aside, self._elector = plan, aside, elector
-        self._look_at = 0.0
+    def __init__(
+        self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree, holder: Callable[[], str]
+    ) -> None:
+        self._plan, self._log, self._holder = plan, log, holder
+        self.subtree = Subtree(_ON_NEW_LEADER, log, signals, tree, self._ended)
+        self._poll_at = 0.0
         self._leader = ""
-        self._told = ""  # whom it last ran for
+        self._last_run_for = ""
+        self._end_by = math.inf  # when a run is killed because kleader ends
 
     def leads(self, identity: str) -> None:
-        """Somebody does; "" is nobody."""
+        """The leader is ``identity``; "" if there is none."""
         self._leader = identity or self._leader
 
     def due(self, state: State) -> float:
-        """When to look."""
-        if not self._plan.on_new_leader or state in {State.GIVING_WAY, State.SWEEPING, State.RELEASING, State.ENDED}:
+        """When :meth:`check` has something to do."""
+        if state is State.RELEASING:
+            return self._end_by if self.subtree.running else math.inf
+        if not self._plan.on_new_leader or state in {State.STOPPING_STANDBY, State.KILLING, State.ENDED}:
             return math.inf
-        if self.aside.pid:
-            return self.aside.overdue
-        if self._leader != self._told:
+        if self.subtree.process.pid:
+            return self.subtree.overdue_at
+        if self._leader != self._last_run_for:
             return 0.0
-        return self._look_at if self._plan.lock == "file" and state is State.WAITING else math.inf
+        return self._poll_at if self._polls(state) else math.inf
 
-    def mind(self, state: State, environment: dict[str, str], now: float) -> None:
-        """Run it if there is news, and nothing else to do."""
-        self.aside.mind(now)
-        if self._plan.lock == "file" and state is State.WAITING and now >= self._look_at:
-            self._look_at = now + _LOOK_EVERY
-            self._leader = self._elector.starter.holder() or self._leader
-        if self._leader != self._told and now >= self.due(state) and not self.aside.pid:
-            self._told = self._leader
-            self.aside.start(self._plan.on_new_leader, environment | {"KLEADER_LEADER": self._told}, _LONGEST_HOOK)
+    def check(self, state: State, environment: Callable[[], dict[str, str]], now: float) -> None:
+        """Run it if there is a new leader, and kill it if it is late."""
+        if now < self.due(state):
+            return
+        if state is State.RELEASING:
+            self.subtree.stop(now)
+            self._log.warning(
+                f"{_ON_NEW_LEADER} did not finish within {_LAST_HOOK_SECONDS:.0f}s of the end: killed",
+                event="hook_killed",
+            )
+            return
+        self.subtree.check_overdue(now)
+        if self._polls(state) and now >= self._poll_at:
+            self._poll_at = now + _POLL_SECONDS
+            self._leader = self._holder() or self._leader
+        if self._leader != self._last_run_for and not self.subtree.process.pid:
+            self._last_run_for = self._leader
+            variables = environment() | {"KLEADER_LEADER": self._leader}
+            self.subtree.start(self._plan.on_new_leader, variables, now, _MAX_HOOK_SECONDS)
 
-    def ended(self, status: int, now: float) -> None:
-        """It has."""
-        self.aside.tell(status, now)
+    def finish(self, now: float) -> None:
+        """Kleader ends: start no other, and let this one end for a moment."""
+        self._end_by = now + _LAST_HOOK_SECONDS
+
+    def _polls(self, state: State) -> bool:
+        return self._plan.lock == "file" and state is State.WAITING
+
+    def _ended(self, status: int, now: float) -> None:
+        if self.subtree.running:
+            self.subtree.log_failure(status, now)
 
 
 class Health:
-    """Runs again and again, and is believed about its failures when there are enough of them in a row."""
+    """Runs again and again; failures count when there are enough of them in a row."""
 
-    def __init__(self, plan: Plan, log: Log, aside: Aside) -> None:
-        self._plan, self._log, self.aside = plan, log, aside
+    def __init__(self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree) -> None:
+        self._plan, self._log = plan, log
+        self.subtree = Subtree("the --health command", log, signals, tree, self._ended)
         self._failures = 0
-        self._outdated = False  # what is under way says nothing bad
+        self._outdated = False  # a failure of the run under way does not count
         self._next_at = 0.0
         self.known = not plan.health  # it has ended at least once
-        self.well = not plan.health
+        self.healthy = not plan.health
 
     def begin(self, now: float) -> None:
-        """A term began, or the command was started: it has all of its time to come up.
+        """A term began, or the command was started: it has a whole period to come up.
 
-        A check that is under way has asked something else, such as a standby that is made to end.
+        A run that is under way has asked something else, such as a standby that is being stopped.
         """
-        self._failures, self._outdated = 0, self.aside.pid != 0
+        self._failures, self._outdated = 0, self.subtree.process.pid != 0
         self._next_at = now + self._plan.health_period
 
     def due(self, state: State, *, runs: bool) -> float:
-        """When to look. A command that is about to start, or to end, is not asked."""
-        if self.aside.pid:
-            return self.aside.overdue
-        asked = state in {State.RESTING, State.WAITING} or (state is State.LEADING and runs)
-        return self._next_at if self._plan.health and asked else math.inf
+        """When :meth:`check` has something to do. A command that is about to start, or to end, is not checked."""
+        if self.subtree.process.pid:
+            return self.subtree.overdue_at
+        checked = state in CONTENDING or (state is State.LEADING and runs)
+        return self._next_at if self._plan.health and checked else math.inf
 
-    def mind(self, state: State, environment: dict[str, str], now: float, *, runs: bool) -> None:
-        """Run it if its time has come."""
-        self.aside.mind(now)
-        if not self.aside.pid and now >= self.due(state, runs=runs):
+    def check(self, state: State, environment: Callable[[], dict[str, str]], now: float, *, runs: bool) -> None:
+        """Run it if its time has come, and kill it if it is late."""
+        if now < self.due(state, runs=runs):
+            return
+        self.subtree.check_overdue(now)
+        if not self.subtree.process.pid:
             self._next_at = now + self._plan.health_period
-            if not self.aside.start(self._plan.health, environment, self._plan.health_period):
-                self.ended(TIMED_OUT, now)
+            if not self.subtree.start(self._plan.health, environment(), now, self._plan.health_period):
+                self._judge(TIMED_OUT, now)
 
-    def ended(self, status: int, now: float) -> None:
-        """It has."""
+    def _ended(self, status: int, now: float) -> None:
+        if self.subtree.running:
+            self._judge(status, now)
+
+    def _judge(self, status: int, now: float) -> None:
         self._next_at = max(self._next_at, now)
         self.known = True
         outdated, self._outdated = self._outdated, False
-        if status and outdated:
-            return
         if status == 0:
-            if not self.well:
-                self._log.info("healthy")
-            self.well, self._failures = True, 0
-            return
-        self._failures += 1
-        if self._failures <= self._plan.health_failures:
-            self.aside.tell(status, now)
-        if self._failures >= self._plan.health_failures:
-            self.well = False
+            if not self.healthy:
+                self._log.info("healthy", event="healthy")
+            self.healthy, self._failures = True, 0
+        elif not outdated:
+            self._failures += 1
+            if self._failures <= self._plan.health_failures:
+                self.subtree.log_failure(status, now)
+            if self._failures >= self._plan.health_failures:
+                self.healthy = False

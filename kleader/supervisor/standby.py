@@ -1,7 +1,7 @@
-"""``--standby``: a command that runs while this candidate does not lead, and is gone before it leads.
+"""``--standby``: a command that runs while this candidate does not lead, and has ended before the candidate leads.
 
-Its keeper (kleader.supervisor.aside) counts as the command's tree: that it is gone, and all that it kept, is proven as
-between two starts of the command, by a sweep after which nothing is left.
+Its subreaper counts as the leading command's tree: that the standby has ended, with all of its processes, is proven as
+between two starts of the command, by killing until the tree is empty.
 """
 
 from __future__ import annotations
@@ -9,123 +9,106 @@ from __future__ import annotations
 import math
 import signal
 
-from kleader import platform
+from kleader import system
 from kleader.election.duration import text
-from kleader.supervisor.aside import Aside
-from kleader.supervisor.command import Backoff
 from kleader.supervisor.environment import beside
-from kleader.supervisor.states import State
+from kleader.supervisor.states import CONTENDING, State
+from kleader.supervisor.subtree import Subtree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
     from kleader.log import Log
+    from kleader.procs.tree_killer import ProcessTree, TreeKiller
     from kleader.supervisor.term import Term
-    from kleader.supervisor.tree import Sweep, Tree
 
-_MOMENT = 1.0  # seconds; a lock that is free is had by then, and nothing has to give way first
-_WHAT = "the standby"
+_FREE_LOCK_SECONDS = 1.0  # a lock that is free is acquired by then, and no standby has to be stopped first
 
 
 class Standby:
-    """Started again, with pauses, when it ends by itself. Without the option there is none, and nothing to wait for."""
+    """Started again, after pauses, when it ends by itself. Without the option there is none, and none to wait for."""
 
-    def __init__(self, plan: Plan, log: Log, signals: platform.Signals, tree: Tree, sweep: Sweep) -> None:
+    def __init__(self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree, sweep: TreeKiller) -> None:
         self._plan, self._log, self._tree, self._sweep = plan, log, tree, sweep
-        self._aside = Aside(_WHAT, log, signals)
-        self._backoff = Backoff()
-        self._began = 0.0
-        self._start_at = 0.0 if plan.health else platform.clock() + _MOMENT  # what health asks may be the standby
+        self.subtree = Subtree("the standby", log, signals, None, self._ended)
+        # the health check may ask the standby itself: then it starts at once
+        self.subtree.process.start_at = 0.0 if plan.health else system.clock() + _FREE_LOCK_SECONDS
         self._kill_at = math.inf
-        self._left = False
-        self._sweeping = False  # what a keeper that was killed has left
+        self._abandoned = False
+        self._sweeping = False  # what a subreaper that was killed has left
 
     def contend(self, now: float) -> None:
         """A candidacy begins."""
-        self._start_at = now + _MOMENT
-
-    @property
-    def pid(self) -> int:
-        """Of its keeper; 0: it does not run, but may have left something."""
-        return self._aside.pid
+        self.subtree.process.start_at = now + _FREE_LOCK_SECONDS
 
     def due(self, state: State, term: Term) -> float:
-        """When there is something to do."""
+        """When :meth:`check` has something to do."""
         if not self._plan.standby:
             return math.inf
         if self._sweeping:
             return self._sweep.next_at
-        start_at = self._start_at if self._wanted(state, term) else math.inf
-        return min(self._kill_at, self._aside.overdue, start_at)
+        start_at = self.subtree.process.start_at if self._wanted(state, term) else math.inf
+        return min(self._kill_at, self.subtree.overdue_at, start_at)
 
-    def mind(self, state: State, term: Term, namespace: str, now: float) -> None:
-        """Start what is due, and kill what is late. In a term that leads it is never started."""
+    def check(self, state: State, term: Term, namespace: str, now: float) -> None:
+        """Start it if it is due, and kill it if it is late. In a term that leads it is never started."""
         if now < self.due(state, term):
             return
         if now >= self._kill_at:
-            self.kill()
-            self._log.warning(f"{_WHAT} did not stop in time: killing")
-        self._aside.mind(now)
-        if self._wanted(state, term) and now >= self._start_at and self.gone(now):
-            self._began = now
-            environment = beside(self._plan, None, term.incarnation, namespace)
-            if self._aside.start(self._plan.standby, environment):
-                self._log.info(f"started {_WHAT}")
+            self.kill(now)
+            self._log.warning("the standby did not stop in time: killing", event="standby_killed")
+        self.subtree.check_overdue(now)
+        if self._wanted(state, term) and now >= self.subtree.process.start_at and self.ended(now):
+            if self.subtree.start(self._plan.standby, beside(self._plan, None, term.incarnation, namespace), now):
+                self._log.info("started the standby", event="standby_started")
             else:
-                self._start_at = now + self._backoff.after(0.0)
+                self.subtree.process.pause(now)
 
-    def gone(self, now: float) -> bool:
-        """Whether nothing of it is left, where there is no command either. What is left is killed."""
-        if self._left:
+    def ended(self, now: float) -> bool:
+        """Whether no process of it is left, while there is no command either. What is left is killed."""
+        if self._abandoned:
             return True
-        if self.pid:
+        if self.subtree.process.pid:
             return False
-        if not self._sweeping and self._plan.standby and not self._tree.empty():
+        if not self._sweeping and self._plan.standby and not self._tree.is_empty():
             self._sweeping = True
             self._sweep.begin(now)
-        self._sweeping = self._sweeping and not self._sweep.done(now)
+        self._sweeping = self._sweeping and not self._sweep.poll(now)
         return not self._sweeping
 
     def signal(self, number: int) -> None:
-        """To its main process, as to a command's."""
-        self._aside.signal(number)
+        """Signal its main process."""
+        self.subtree.signal(number)
 
     def ask_to_stop(self, number: int, by: float) -> None:
-        """The stop signal, then CONT; it is killed at an instant."""
-        if self.pid:
-            self._log.info(f"stopping {_WHAT}")
+        """Send the stop signal, then CONT; it is killed at the instant ``by``."""
+        if self.subtree.process.pid:
+            self._log.info("stopping the standby", event="standby_stopping")
             self._kill_at = by
-            self._aside.signal(number, signal.SIGCONT)
+            self.subtree.signal(number, signal.SIGCONT)
 
-    def kill(self) -> None:
-        """All of it."""
+    def kill(self, now: float) -> None:
+        """Kill all of its processes."""
         self._kill_at, self._sweeping = math.inf, False
-        self._aside.end()
+        self.subtree.stop(now)
 
-    @property
-    def killed(self) -> bool:
-        """Whether all has been done about it."""
-        return not self._aside.kept
+    def abandon(self) -> None:
+        """Leave what does not die, for kleader ends."""
+        self._abandoned = True
+        self._sweep.stop()
 
-    def leave(self) -> None:
-        """What does not die is left alone, for this kleader ends."""
-        self._left = True
-        self._sweep.leave()
+    def hurry(self, now: float) -> None:
+        """Kill it; if that was done already, leave what does not die."""
+        if not self.subtree.running:
+            self.abandon()
+        self.kill(now)
 
-    def reaped(self, pid: int, waitstatus: int, state: State, now: float) -> bool:
-        """Whether its keeper was meant, and has ended."""
-        if pid != self.pid or not pid:
-            return False
-        status = self._aside.reaped(waitstatus)
-        if status is None:
-            return False
-        self._kill_at = math.inf
-        if state in {State.RESTING, State.WAITING}:
-            pause = self._backoff.after(now - self._began)
-            self._start_at = now + pause
-            ran = text(round(now - self._began, 1))
-            self._log.warning(f"{_WHAT} ended after {ran}, with status {status}; starting it again in {text(pause)}")
-        return True
+    def _ended(self, status: int, now: float) -> None:
+        by_itself, self._kill_at = self.subtree.running and self._kill_at == math.inf, math.inf
+        if by_itself:
+            ran, pause = now - self.subtree.process.started_at, self.subtree.process.pause(now)
+            how = f"the standby ended after {text(round(ran, 1))}, with status {status}"
+            self._log.warning(f"{how}; starting it again in {text(pause)}", event="standby_exited")
 
     def _wanted(self, state: State, term: Term) -> bool:
-        return state in {State.RESTING, State.WAITING} and term.lead is None and not self.pid
+        return state in CONTENDING and term.lead is None and not self.subtree.process.pid

@@ -1,4 +1,4 @@
-"""The life of ``run``, as plain data."""
+"""The states of ``run`` and the transitions between them, as plain data."""
 
 from __future__ import annotations
 
@@ -6,25 +6,55 @@ from enum import Enum
 
 
 class State(Enum):
-    """What the supervisor is doing; the word is the role that its logs show."""
+    """What the supervisor does; the value is the role that logs and ``/leader`` show."""
 
-    RESTING = "resting"  # not well, or was not a moment ago: no elector contends
+    NOT_CONTENDING = "resting"  # the candidate is unhealthy, or was until a moment ago: there is no elector
     WAITING = "candidate"  # the elector contends for the lock
-    GIVING_WAY = "giving way"  # the lock is held, and the standby is made to end before the command is started
+    STOPPING_STANDBY = "giving way"  # the lock is held; the standby ends before the command starts
     LEADING = "leader"  # the command runs, or is about to be started again
-    STOPPING = "stopping"  # it was sent the stop signal
-    SWEEPING = "sweeping"  # SIGKILL for all that is left, until nothing is
-    RELEASING = "releasing"  # nothing is alive: the elector gives up the lock
+    STOPPING = "stopping"  # the command was sent the stop signal
+    KILLING = "sweeping"  # SIGKILL for all processes of the tree, until the tree is proven empty
+    RELEASING = "releasing"  # no process of a term is alive: the elector releases the lock, then kleader ends
     ENDED = "ended"
 
 
-NEXT = {
-    State.RESTING: {State.WAITING, State.RELEASING},
-    State.WAITING: {State.GIVING_WAY, State.LEADING, State.RESTING, State.RELEASING},
-    State.GIVING_WAY: {State.SWEEPING, State.RELEASING},
-    State.LEADING: {State.STOPPING, State.SWEEPING},
-    State.STOPPING: {State.SWEEPING},
-    State.SWEEPING: {State.LEADING, State.WAITING, State.RESTING, State.RELEASING, State.ENDED},
-    State.RELEASING: {State.ENDED},
-    State.ENDED: set(),
+class Event(Enum):
+    """What takes ``run`` from one state to the next."""
+
+    ACQUIRED = "the elector holds the lock"
+    ACQUIRED_BESIDE_STANDBY = "the elector holds the lock, and there may be a standby"
+    STOP = "the term ends with time for the command: lost, stepping down, TERM or INT"
+    KILL = "the term ends without that, the time is over, or the command ended"
+    START = "the tree is empty: the command starts, or starts again"
+    CONTEND = "the tree is empty, or the candidate is healthy again: the next candidacy begins"
+    REST = "the candidate is unhealthy, or lets others lead first"
+    END = "kleader ends"
+    RELEASED = "the elector has ended, and so have standby and hooks"
+    ABANDON = "a third TERM or INT: processes that do not die are left, nothing is released"
+
+
+TRANSITIONS = {
+    State.NOT_CONTENDING: {Event.CONTEND: State.WAITING, Event.END: State.RELEASING},
+    State.WAITING: {
+        Event.ACQUIRED: State.LEADING,
+        Event.ACQUIRED_BESIDE_STANDBY: State.STOPPING_STANDBY,
+        Event.REST: State.NOT_CONTENDING,
+        Event.END: State.RELEASING,
+    },
+    State.STOPPING_STANDBY: {Event.KILL: State.KILLING, Event.END: State.RELEASING},
+    State.LEADING: {Event.STOP: State.STOPPING, Event.KILL: State.KILLING},
+    State.STOPPING: {Event.KILL: State.KILLING},
+    State.KILLING: {
+        Event.START: State.LEADING,
+        Event.CONTEND: State.WAITING,
+        Event.REST: State.NOT_CONTENDING,
+        Event.END: State.RELEASING,
+        Event.ABANDON: State.ENDED,
+    },
+    State.RELEASING: {Event.RELEASED: State.ENDED},
+    State.ENDED: {},
 }
+
+CONTENDING = frozenset({State.NOT_CONTENDING, State.WAITING})  # no term has begun
+LIMITED = frozenset({State.STOPPING_STANDBY, State.LEADING, State.STOPPING})  # by the term's deadlines
+ENDING = frozenset({State.NOT_CONTENDING, State.RELEASING})  # an elector that is left releases, and ends

@@ -1,10 +1,10 @@
-"""The controlling terminal: its foreground is given to the command and taken back."""
+"""The controlling terminal: the command is made its foreground process group, then kleader again."""
 
 from __future__ import annotations
 
 import os
 
-from kleader import platform
+from kleader import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Terminal:
-    """Tolerates that there is none, or that it has gone. ``own``: kleader's own processes, at any time."""
+    """There may be none, or it may hang up. ``own``: the pids of kleader's own children, at any time."""
 
     def __init__(self, own: Collection[int]) -> None:
         self._own = own
@@ -26,26 +26,26 @@ class Terminal:
         """Whether this session has a terminal at all."""
         return self._fd >= 0
 
-    def ours_to_give(self) -> bool:
+    def can_be_given(self) -> bool:
         """Whether kleader is in the foreground and alone in its process group, as a shell starts a single command.
 
-        In a pipeline or a script others share the group: their terminal signals are the command's too. A process of
-        kleader's own does until it has come to its session, which it was forked for.
+        In a pipeline or a script other programs share the group, and the command must get the terminal's signals as
+        they do. A child of kleader's own is in the group, too, until it has made its session.
         """
         if self._foreground() != os.getpgrp():
             return False
         own = {os.getpid(), *self._own}
-        return not any(each.group == os.getpgrp() and each.pid not in own for each in platform.processes().values())
+        return not any(each.group == os.getpgrp() and each.pid not in own for each in system.processes().values())
 
     def give(self, group: int) -> None:
-        """Make ``group`` the foreground. Called with SIGTTOU blocked, else the caller would be stopped."""
+        """Make ``group`` the foreground. SIGTTOU has to be blocked: else it would stop the caller."""
         try:
             os.tcsetpgrp(self._fd, group)
         except OSError:  # it has hung up
             return
 
     def take_back(self, group: int) -> None:
-        """Make kleader the foreground again, unless somebody else has become it meanwhile."""
+        """Make kleader the foreground again, unless a third group is by now."""
         if self._foreground() == group:
             self.give(os.getpgrp())
 

@@ -47,6 +47,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
             binaries(MANAGER)
         if "kubectl" in wanted:
             binaries(KUBECTL)
+        if "clientcmd" in wanted:
+            clientgo_module.build("kubeconfig")
         if wanted & {"clientgo", "for_life"}:
             clientgo_module.build_all()
     except GoError as error:

@@ -8,16 +8,16 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import Self
 
-from kleader import boot
+from kleader import launch
 from kleader.election.record import Record
-from kleader.locks import kinds
-from kleader.locks.api import Api as Road
-from kleader.locks.credentials import Credentials
-from kleader.locks.permissions import Permission, needed, rules
+from kleader.kube.client import ApiClient
+from kleader.kube.credentials import Credentials
+from kleader.locks import factory
+from kleader.locks.rbac import Permission, lock_permissions, role_rules
 from tests.support.api import path
 from tests.support.controlplane import ControlPlane
 from tests.support.loopthread import LoopThread
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kleader.election.events import Observed
     from kleader.locks.base import Lock
+    from kleader.locks.lease_candidate import LeaseCandidate
     from tests.support.api import Object
     from tests.support.plane import Plane
 
@@ -147,12 +148,16 @@ class Place:
         if not isinstance(self.plane, ControlPlane):
             return self.plane.new_user()
         user = self.plane.new_bare_user()
-        self.plane.grant(user, self.namespace, rules(self.needed()))
+        self.plane.grant(user, self.namespace, role_rules(self.needed()))
         return user
 
     def needed(self) -> tuple[Permission, ...]:
         """What the lock needs, for any candidate."""
-        return needed("lease", self.name, candidate="") if self.coordinated else needed(self.lock, self.name)
+        return (
+            lock_permissions("lease", self.name, candidate="")
+            if self.coordinated
+            else lock_permissions(self.lock, self.name)
+        )
 
     @property
     def options(self) -> list[str]:
@@ -225,19 +230,19 @@ class Client(LoopThread):
     """kleader's locks, called one by one from a test."""
 
     async def open(self) -> None:
-        self._roads: list[Road] = []
+        self._apis: list[ApiClient] = []
 
     async def shut(self) -> None:
-        for road in self._roads:
-            road.close()
+        for api in self._apis:
+            api.close()
 
-    def road(self, plane: Plane, namespace: str, user: str, server: str | None = None) -> Road:
-        """A road to `plane`, or to `server`, as `user`."""
+    def api(self, plane: Plane, namespace: str, user: str, server: str | None = None) -> ApiClient:
+        """A client of `plane`, or to `server`, as `user`."""
         config = plane.kubeconfig(user, namespace, server=server)
 
-        async def make() -> Road:
-            self._roads.append(Road(Credentials({"kubeconfig": str(config)}, reader_of(config))))
-            return self._roads[-1]
+        async def make() -> ApiClient:
+            self._apis.append(ApiClient(Credentials({"kubeconfig": str(config)}, reader_of(config))))
+            return self._apis[-1]
 
         return self.run(make())
 
@@ -252,16 +257,16 @@ class Client(LoopThread):
         lease_duration: int = 15,
     ) -> Handle:
         """The lock at `place`, called as `user`, or as one who may do exactly what it needs."""
-        road = self.road(place.plane, place.namespace, user or place.user(), server)
+        api = self.api(place.plane, place.namespace, user or place.user(), server)
         warnings: list[str] = []
 
         async def make() -> Lock:
-            return kinds.make(
+            return factory.make_lock(
                 "lease" if place.coordinated else place.lock,
-                *(road, place.namespace, place.name, labels or {}, lease_duration),
+                *(api, place.namespace, place.name, labels or {}, lease_duration),
                 warn=warnings.append,
                 force=force,
-                candidate=Unregistered() if place.coordinated else None,
+                candidate=cast("LeaseCandidate", Unregistered()) if place.coordinated else None,
             )
 
         return Handle(self, self.run(make()), warnings)
@@ -272,17 +277,15 @@ class Unregistered:
 
     identity = "me"
 
-    def enter(self) -> None: ...
+    def register(self) -> None: ...
 
-    async def register(self, timeout: float) -> None: ...
+    async def ensure_registered(self, timeout: float) -> None: ...
 
-    def keep(self) -> None: ...
+    def keep_registered(self) -> None: ...
 
-    def again_in(self, seconds: float) -> None: ...
+    def schedule_renewals(self, seconds: float) -> None: ...
 
-    def vacant(self) -> None: ...
-
-    async def leave(self, timeout: float) -> None: ...
+    async def unregister(self, timeout: float) -> None: ...
 
 
 def reader_of(config: Path) -> Callable[[str], list[str]]:
@@ -290,12 +293,13 @@ def reader_of(config: Path) -> Callable[[str], list[str]]:
     given = json.loads(config.read_text())
     cluster, user = given["clusters"][0]["cluster"], given["users"][0]["user"]
     if not ("certificate-authority" in cluster and "token" in user):
-        return lambda options: [*boot.interpreter(), "kubeconfig", options, *filter(None, sys.path)]
+        return lambda options: [*launch.interpreter(), "kubeconfig", options, *filter(None, sys.path)]
     access = {
         "server": cluster["server"],
         "ca": Path(cluster["certificate-authority"]).read_text(),
         "authorization": f"Bearer {user['token']}",
         "server_name": cluster.get("tls-server-name", ""),
+        "context": given["current-context"],
     }
     return lambda _: ["printf", "%s", json.dumps(access)]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOCK = "leader-for-life"
 QUICK = ("--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s")
+DEADLINE = 4.0  # seconds; the renew deadline of QUICK
 SLOW_TO_DIE = ("--term-delay=0.2",)
 
 

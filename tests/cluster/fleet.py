@@ -58,10 +58,12 @@ class Fleet:
         command: Sequence[str] | None = None,
         prefix: Sequence[str] = (),
         env: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
     ) -> Process:
         """Start a candidate.
 
-        `does`: the witness's options; `server`: a proxy's URL; `kubeconfig`: "" for none; `prefix`: runs kleader.
+        `does`: the witness's options; `server`: a proxy's URL; `kubeconfig`: "" for none; `prefix`: runs kleader;
+        `cwd`: the directory of an installed kleader other than this tree's.
         """
         if kubeconfig is None:
             kubeconfig = self.plane.kubeconfig(self.plane.new_user(), self.namespace, server=server)
@@ -71,7 +73,7 @@ class Fleet:
             *(f"--name={self.name}", f"--identity={identity}", *timings, *options, "--"),
             *(command or self.witness.command(*does)),
         ]
-        return self._processes.start(argv, name=f"{self.name}-{identity}", env=env)
+        return self._processes.start(argv, name=f"{self.name}-{identity}", env=env, cwd=cwd)
 
     def waiting(self, identity: str, *options: str, behind: str, **more: object) -> Process:
         """Start a candidate and return once it has seen `behind` lead."""

@@ -9,7 +9,7 @@ import pytest
 
 from kleader.election.events import Failure, Kind
 from kleader.election.record import UNKNOWN, Record
-from kleader.locks.base import LockError, WatchError
+from kleader.kube.errors import LockError, WatchError
 from tests.cluster.contract import (
     INCARNATION,
     LEADER,

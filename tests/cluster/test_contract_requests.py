@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kleader.election.request import Request
-from kleader.locks import kinds
+from kleader.locks import factory
 from tests.cluster.contract import LEADER, OBJECTS, Client, Entry, Place, annotation, entry_of, spec
 from tests.cluster.test_contract import foreign
 
 if TYPE_CHECKING:
-    from kleader.locks.object import ObjectLock
+    from kleader.locks.object_lock import ObjectLock
     from tests.support.plane import Plane
 
 HELD = Entry("somebody", 15, -60, -2, 3)
@@ -28,8 +28,8 @@ def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place
 
 def objects(client: Client, place: Place) -> list[ObjectLock]:
     """Each of the lock's objects by itself, as the commands that ask have them."""
-    road = client.road(place.plane, place.namespace, place.user())
-    return kinds.objects(place.lock, road, place.namespace, place.name, {})
+    api = client.api(place.plane, place.namespace, place.user())
+    return factory.component_locks(place.lock, api, place.namespace, place.name, {})
 
 
 @pytest.mark.parametrize("to", ["", "heir"], ids=["resign", "transfer"])
@@ -40,7 +40,7 @@ def test_a_request_is_seen_and_changes_nothing_else_and_the_next_write_removes_i
     lock = client.lock(place)
     held = lock.get()
     first, request = objects(client, place)[0], Request("somebody", "term", to)
-    client.run(first.ask(client.run(first.get(5)), request, 5))
+    client.run(first.leave_request(client.run(first.get(5)), request, 5))
     seen = lock.get()
     assert seen.request == request
     assert seen.same_record(held)
@@ -66,7 +66,7 @@ def test_a_request_is_not_written_over_another_version(place: Place, client: Cli
     seen = client.run(first.get(5))
     place.label(somebody="was-first")
     with pytest.raises(Exception, match="the object has been modified"):
-        client.run(first.ask(seen, Request("somebody", "term"), 5))
+        client.run(first.leave_request(seen, Request("somebody", "term"), 5))
     assert REQUEST not in place.objects()[0]["metadata"]["annotations"]
 
 

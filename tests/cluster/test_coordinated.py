@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kleader.election.record import micro_time, parse_time
-from kleader.locks.permissions import needed, rules
+from kleader.locks.rbac import lock_permissions, role_rules
 from tests.cluster.fleet import DEFAULTS, LOST, Fleet, History, elector, kill_whole, now
 from tests.support import faults, wall_clock
 from tests.support.api import path
@@ -43,7 +43,7 @@ class Coordinated:
         self.fleet, self.witness, self.plane = fleet, fleet.witness, plane
         self.processes: dict[str, Process] = {}
         self.user = plane.new_bare_user()
-        plane.grant(self.user, fleet.namespace, rules(needed("lease", fleet.name, candidate="")))
+        plane.grant(self.user, fleet.namespace, role_rules(lock_permissions("lease", fleet.name, candidate="")))
 
     def start(self, identity: str, version: str = "1.36.0", *options: str, **more: Any) -> Process:  # noqa: ANN401
         """Start one of this version: the older leads, and of two alike the one that was there first, by seconds."""
@@ -101,6 +101,23 @@ def test_the_emulation_version_counts_before_the_binary_version(coordinated: Coo
     coordinated.start("emulating", "1.36.0", "--emulation-version=1.34.0")
     coordinated.leads(2, "emulating")
     coordinated.witness.check(terms=2)
+
+
+def test_a_strategy_of_another_controller_is_left_to_it_and_who_it_names_leads(coordinated: Coordinated) -> None:
+    """The control plane makes the Lease, and names nobody."""
+    strategy = "example.com/by-hand"
+    for identity in ("a", "b"):
+        coordinated.start(identity, "1.36.0", f"--coordinated-strategy={strategy}")
+    coordinated.registered("a", "b")
+    api, fleet = coordinated.plane.api, coordinated.fleet
+    assert [coordinated.candidate(each)["spec"]["strategy"] for each in "ab"] == [strategy] * 2  # type: ignore[index]
+    api.wait(fleet.path, lambda seen: seen and seen["spec"].get("strategy") == strategy, "the Lease of that strategy")
+    assert not fleet.spec().get("holderIdentity")
+    renewed = micro_time(time.time_ns() // 1000)
+    api.merge(fleet.path, {"spec": {"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": renewed}})
+    coordinated.leads(1, "b")
+    assert fleet.wait_spec("its own write", holderIdentity="b", strategy=strategy)
+    coordinated.witness.check(terms=1)
 
 
 def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coordinated) -> None:
@@ -166,7 +183,7 @@ def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: C
     assert coordinated.candidate("leader")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("just_now", [False, True], ids=["long ago", "just now"])
 def test_a_crashed_candidate_that_is_still_registered_does_not_delay_a_handover_for_long(
     coordinated: Coordinated, trials: Trials, *, just_now: bool
@@ -189,7 +206,7 @@ def test_a_crashed_candidate_that_is_still_registered_does_not_delay_a_handover_
     leader.wait()
     coordinated.leads(2, "survivor")
     (_, _, gap) = coordinated.witness.handovers()[0]
-    assert gap < 10e9, coordinated.witness.story()
+    assert gap < 15e9, coordinated.witness.story()  # sooner than by the end of a lease
     coordinated.witness.check(terms=2)
     trials.count(1, "handovers past a crashed candidate")
 
@@ -220,7 +237,7 @@ def test_a_leaders_new_elector_waits_for_no_leasecandidate_before_it_sees_whose_
 LAGGING = ("--lease-duration=6s", "--renew-deadline=3s", "--retry-period=2s")  # a renewTime gains 1 s in 2 s
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_an_overlap(
     coordinated: Coordinated, tmp_path: Path, trials: Trials
 ) -> None:
@@ -258,7 +275,7 @@ def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_a
     trials.count(1, "leaders replaced alive by the control plane")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(540)
 def test_whomever_the_control_plane_names_and_however_often_no_two_run_at_once(
     coordinated: Coordinated, trials: Trials
 ) -> None:
@@ -285,7 +302,7 @@ def test_whomever_the_control_plane_names_and_however_often_no_two_run_at_once(
     trials.count(WHIMS + 1, "leaders named over living ones")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 def test_two_of_one_identity_never_lead_at_once(coordinated: Coordinated) -> None:
     """The control plane cannot tell them apart; the second waits a lease duration after the first has crashed."""
     first = coordinated.start("twin")
@@ -342,7 +359,7 @@ def test_a_leader_whose_lease_is_deleted_leads_on(coordinated: Coordinated) -> N
     coordinated.witness.check(terms=1)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 def test_candidates_with_and_without_coordination_share_a_lock(coordinated: Coordinated, trials: Trials) -> None:
     """As while a fleet changes from the one to the other, and back."""
     fleet, witness = coordinated.fleet, coordinated.witness

@@ -98,7 +98,7 @@ def queue(fleet: Fleet, processes: Processes, clientgo: Callable[..., list[str]]
     return Queue(fleet, processes, clientgo)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_twenty_coordinated_handovers_in_both_directions_have_no_overlap(queue: Queue, trials: Trials) -> None:
     """Two of each; every time the other kind is next; planned, and by a crash in each direction."""
     for kind in ("go", "k", "go", "k"):
@@ -115,7 +115,7 @@ def test_twenty_coordinated_handovers_in_both_directions_have_no_overlap(queue: 
     trials.count(HANDOVERS, "coordinated handovers between kleader and client-go")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(540)
 def test_a_crash_and_a_planned_coordinated_handover_at_the_default_timings(queue: Queue, trials: Trials) -> None:
     for kind in ("go", "k", "go"):
         queue.joins(kind, defaults=True)

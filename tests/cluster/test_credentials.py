@@ -268,7 +268,7 @@ def test_a_path_before_the_api_s_own_is_kept(own_plane: ControlPlane, fleet: Fle
         config = own_plane.kubeconfig(own_plane.new_user(), fleet.namespace, server=f"{proxy.url}/k8s/clusters/c-1/")
         fleet.start("a", kubeconfig=config)
         request = proxy.wait_request("GET")
-        assert request.path == f"/k8s/clusters/c-1{fleet.path}"
+        assert request.target == f"/k8s/clusters/c-1{fleet.path}"
         assert request.headers["host"] == proxy.url.removeprefix("https://")
 
 

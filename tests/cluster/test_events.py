@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.elector import recorder as module
-from kleader.elector.recorder import BECAME, STOPPED, Recorder
+from kleader.elector import best_effort
+from kleader.elector import k8s_events as module
+from kleader.elector.k8s_events import BECAME, STOPPED, EventRecorder
 from tests.cluster.fleet import instant
 from tests.support import faults
 from tests.support.api import path
+from tests.support.api_client import credentials
 from tests.support.heard import Heard
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
 from tests.support.processes import wait_until
 from tests.support.proxy import Proxy
-from tests.support.road import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -41,13 +42,15 @@ OBJECTS: dict[Lock, tuple[str, str]] = {
 }
 
 
-def tell(config: Path, log: Heard, act: Callable[[Recorder], Coroutine[None, None, None]], name: str = "x") -> None:
+def tell(
+    config: Path, log: Heard, act: Callable[[EventRecorder], Coroutine[None, None, None]], name: str = "x"
+) -> None:
     """Let `act` use a recorder for the identity `a`."""
 
     async def work() -> None:
         found = credentials(config)
         await found.refresh()
-        await act(Recorder(found, log, "a", name))
+        await act(EventRecorder(found, log, "a", name))
         for _ in range(10):  # turns of the loop, in which TLS lets go of its sockets
             await asyncio.sleep(0)
 
@@ -78,7 +81,7 @@ def test_an_event_is_to_the_letter_what_client_go_writes(
     metadata = plane.api.get(path(version, kind, namespace, "x"))["metadata"]
     about = {"apiVersion": version, "kind": kind, "namespace": namespace, "name": "x", "uid": metadata["uid"]}
 
-    async def act(recorder: Recorder) -> None:
+    async def act(recorder: EventRecorder) -> None:
         await recorder.record({**about, "resourceVersion": metadata["resourceVersion"]}, BECAME)
 
     tell(plane.kubeconfig(plane.new_user(), namespace), Heard(), act)
@@ -104,7 +107,7 @@ def test_an_event_is_to_the_letter_what_client_go_writes(
 
 
 def test_a_task_that_nobody_keeps_is_done_and_waited_for(plane: Plane, namespace: str) -> None:
-    async def act(recorder: Recorder) -> None:
+    async def act(recorder: EventRecorder) -> None:
         recorder.record(reference(namespace), BECAME)
         recorder.record(reference(namespace), STOPPED)
         gc.collect()
@@ -120,7 +123,7 @@ def test_a_name_that_leaves_no_room_for_a_time_is_replaced(plane: Plane, namespa
     """As in client-go, although an API server takes longer ones."""
     name = "x" * 250
 
-    async def act(recorder: Recorder) -> None:
+    async def act(recorder: EventRecorder) -> None:
         await recorder.record(reference(namespace, name), BECAME)
 
     tell(plane.kubeconfig(plane.new_user(), namespace), Heard(), act, name)
@@ -132,14 +135,14 @@ def test_a_name_that_leaves_no_room_for_a_time_is_replaced(plane: Plane, namespa
 def test_without_the_permission_there_is_one_warning_with_the_mend(own_plane: ControlPlane, namespace: str) -> None:
     user = own_plane.new_bare_user()
 
-    async def act(recorder: Recorder) -> None:
+    async def act(recorder: EventRecorder) -> None:
         for _ in range(3):
             await recorder.record(reference(namespace), BECAME)
 
     log = Heard()
     tell(own_plane.kubeconfig(user, namespace), log, act)
     (warning,) = log.of("WARNING")
-    assert warning.startswith("grant create on events, so that Events tell who leads: ")
+    assert warning.startswith("grant create on events, so that Events tell which candidate leads: ")
     assert f'User "{user}" cannot create resource "events"' in warning
     assert len(log.of("DEBUG")) == 2
     assert len(log.lines) == 3
@@ -165,11 +168,11 @@ def test_whatever_fails_is_a_word_for_who_looks_for_it_and_no_more(
         for fault in FAULTS.values():
             proxy.on(fault())
 
-        async def act(recorder: Recorder) -> None:
+        async def act(recorder: EventRecorder) -> None:
             for number in range(len(FAULTS)):
                 await recorder.record(reference(namespace), BECAME)
                 assert len(log.lines) == number + 1
-                assert not recorder._errand._credentials._refused
+                assert not recorder._call._credentials._invalid
             await recorder.record(reference(namespace), BECAME)
 
         tell(own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url), log, act)
@@ -184,13 +187,13 @@ def test_where_nobody_answers_it_is_bounded_and_the_end_does_not_wait_for_it(
 ) -> None:
     log = Heard()
 
-    monkeypatch.setattr(module, "_MOMENT", 0)
+    monkeypatch.setattr(module, "_HANDOVER_SECONDS", 0)
 
-    async def act(recorder: Recorder) -> None:
+    async def act(recorder: EventRecorder) -> None:
         hanging = recorder.record(reference(namespace), BECAME)
         await asyncio.wait_for(recorder.drain(0.01), 30)
         assert not hanging.done()
-        monkeypatch.setattr(module, "TIMEOUT", 0.1)
+        monkeypatch.setattr(best_effort, "TIMEOUT", 0.1)
         await asyncio.wait_for(recorder.record(reference(namespace), STOPPED), 30)
         assert log.of("DEBUG")[0].endswith(f"did not answer within 100ms: {mend}")
         await asyncio.wait_for(hanging, 30)

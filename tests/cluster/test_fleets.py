@@ -140,7 +140,7 @@ def mixed(
     return Mixed(plane, namespace, processes, witness, clientgo)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(720)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.ours)
 def test_twenty_handovers_in_both_directions_have_no_overlap(kind: Kind, mixed: Mixed, trials: Trials) -> None:
     """Two of each, planned and by crashes: transitions are counted by both, and each side sees the other's leaders."""
@@ -172,7 +172,7 @@ def test_twenty_handovers_in_both_directions_have_no_overlap(kind: Kind, mixed: 
     trials.count(mixed.handovers, f"handovers between kleader and client-go on {kind.ours}")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(540)
 def test_a_crash_and_a_planned_handover_at_the_default_timings(
     plane: Plane,
     processes: Processes,
@@ -205,7 +205,7 @@ def test_a_crash_and_a_planned_handover_at_the_default_timings(
     trials.count(2 * len(KINDS), "handovers between kleader and client-go with default timings")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(540)
 @pytest.mark.parametrize("primary", ["endpoints", "configmap"])
 def test_a_fleet_moves_from_the_annotation_to_the_lease_without_two_leaders(
     primary: str, mixed: Mixed, trials: Trials

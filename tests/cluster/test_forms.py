@@ -108,7 +108,7 @@ def alike(said: str) -> str:
 
 
 @pytest.mark.usefixtures("_leaders")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(540)
 def test_a_look_is_the_same_at_a_terminal_and_in_a_pipe_but_for_colours(asks: Asks, trials: Trials) -> None:
     """Which are in what people read alone."""
     args = {"status": (), "wait": ("--for=leader", "k"), "check": ("--name=k", *CALM)}
@@ -140,7 +140,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(540)
 def test_an_answer_has_the_form_that_is_asked_for(  # noqa: PLR0917
     plane: Plane, namespace: str, processes: Processes, witness: Witness, asks: Asks, trials: Trials
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.fleet import DEFAULTS, Fleet, History, epoch, instant, kill_whole, now
 from tests.support.checker import Witness
+from tests.support.noise import Noise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,13 +78,16 @@ class Trio:
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_50_planned_handovers_and_10_crashes(
     plane: Plane, namespace: str, processes: Processes, tmp_path: Path, trials: Trials
 ) -> None:
-    """None overlaps, each starts the next command within 250 ms: after the old tree's death, or past expiry."""
+    """None overlaps, each starts the next command within 250 ms: after the old tree's death, or past expiry.
+
+    Where the machine is busy, within three times the longest start of a bare Python meanwhile.
+    """
     names = ["planned", *(f"crashes-{number}" for number in range(FLEETS))]
-    with ThreadPoolExecutor(len(names)) as pool:
+    with Noise() as noise, ThreadPoolExecutor(len(names)) as pool:
         fleets = [Fleet(plane, namespace, processes, Witness(tmp_path / name), name) for name in names]
         planned, *crashing = pool.map(Trio, fleets)
         rounds = [pool.submit(Trio.crashes, trio) for trio in crashing]
@@ -95,6 +99,7 @@ def test_50_planned_handovers_and_10_crashes(
     trials.count(len(past), "crashes with default timings")
     print(f"planned: at most {max(gaps) * 1e3:.0f} ms; crashes: at most {max(past) * 1e3:.0f} ms past expiry")  # noqa: T201
     assert len(past) == 10
-    assert max(gaps) < LIMIT, sorted(gaps)
+    limit = max(LIMIT, 3 * noise.worst)
+    assert max(gaps) < limit, sorted(gaps)
     assert min(past) > 0, sorted(past)
-    assert max(past) < LIMIT, sorted(past)
+    assert max(past) < limit, sorted(past)

@@ -57,7 +57,7 @@ def test_a_sick_standby_leaves_the_lock_to_others(fleet: Fleet, well: Path) -> N
     fleet.witness.wait_start()
     sick = fleet.waiting("sick", *health(well), behind="first", timings=PATIENT)
     well.unlink()
-    sick.wait_err("not well: not contending")
+    sick.wait_err("health check failing; not competing")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     fleet.wait_spec("a free lock", holderIdentity="")

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.asking import asker
 from tests.cluster.fleet import Fleet, elector, epoch, instant, now
-from tests.process.test_reporter import HTTP, port_of
+from tests.process.test_exporter import HTTP, port_of
 from tests.support.api import path
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def announced(plane: ControlPlane, namespace: str) -> Counter[str]:
     return told
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(720)
 def test_who_led_when_is_told_by_logs_events_metrics_and_status_alike(
     fleet: Fleet, own_plane: ControlPlane, processes: Processes, trials: Trials
 ) -> None:

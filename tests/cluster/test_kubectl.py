@@ -72,7 +72,7 @@ def test_it_is_a_plugin_that_does_what_kleader_does(kubectl: Callable[..., subpr
         (["run", "--lease-d"], ["--lease-duration"], NO_FILES),
         (["run", ""], ["--"], NO_FILES),
         (["run", "--kubeconfig", ""], [], ":0"),
-        (["run", "--", "ec"], [], ":0"),
+        (["run", "--", "./"], [], ":0"),
         (["status", "--kubeconfig=/nowhere", ""], [], NO_FILES),
         (["nothing", ""], [], NO_FILES),
     ],
@@ -89,3 +89,7 @@ def test_kubectl_completes_it(
     start = typed[-1].rpartition("=")[2]
     assert [each for each in said if each.startswith(start)] == offered or (not offered and not said)
     assert "Error" not in done.stderr
+
+
+def test_kubectl_completes_the_command_from_path(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    assert "echo" in kubectl("__complete", "leader", "run", "--", "ech").stdout.splitlines()

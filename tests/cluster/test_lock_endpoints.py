@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kleader.election.events import Failure, Kind
-from kleader.locks.base import LockError
-from kleader.locks.permissions import needed, rules
+from kleader.kube.errors import LockError
+from kleader.locks.rbac import lock_permissions, role_rules
 from tests.cluster.contract import LEADER, Client, Entry, Place
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
@@ -121,8 +121,8 @@ def test_refused_credentials_are_no_missing_permission_and_put_the_lock_off(
 def test_who_may_not_read_the_service_is_warned_once(place: Place, client: Client, own_plane: ControlPlane) -> None:
     """And takes the lock: one that never was a Service's is the usual case."""
     user = own_plane.new_bare_user()
-    allowed = [each for each in needed(place.lock, place.name) if each.resource != "services"]
-    own_plane.grant(user, place.namespace, rules(allowed))
+    allowed = [each for each in lock_permissions(place.lock, place.name) if each.resource != "services"]
+    own_plane.grant(user, place.namespace, role_rules(allowed))
     lock = client.lock(place, user=user)
     for _ in range(2):
         lock.write(None, MINE.record)
@@ -130,7 +130,7 @@ def test_who_may_not_read_the_service_is_warned_once(place: Place, client: Clien
         place.delete()
     (warning,) = lock.warnings
     assert re.fullmatch(
-        rf"nobody can tell whether the Service {place.namespace}/x has no selector, and would be spoiled:"
+        rf"cannot check that the Service {place.namespace}/x has a selector, and loses nothing to the lock:"
         rf' services "x" is forbidden: User "{user}" cannot get resource "services" .*: grant it in a Role, .*',
         warning,
     )
@@ -152,6 +152,7 @@ def test_run_ends_at_once_with_the_mend_unless_it_is_forced(place: Place, proces
     assert place.plane.api.get(place.paths[0]) == old
     process = run("--force")
     assert process.wait() == 0, process.err
+    assert process.err.count("the API server warns: v1 Endpoints is deprecated") == 1
     assert process.out == "ran\n"
     now = place.plane.api.get(place.paths[0])
     assert now["subsets"] == SUBSETS

@@ -10,12 +10,12 @@ import pytest
 
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
-from kleader.locks import kinds
-from kleader.locks.api import Api as Road
-from kleader.locks.base import LockError, WatchError
-from kleader.locks.credentials import Credentials
-from kleader.locks.owned import Home
-from kleader.locks.permissions import needed, rules
+from kleader.kube.client import ApiClient
+from kleader.kube.credentials import Credentials
+from kleader.kube.errors import LockError, WatchError
+from kleader.locks import factory
+from kleader.locks.leader_for_life import PodContext
+from kleader.locks.rbac import lock_permissions, role_rules
 from tests.cluster.contract import INCARNATION, Client, Handle, Watch, reader_of
 from tests.support import faults
 from tests.support.api import path, path_of
@@ -52,7 +52,7 @@ class Pods(Client):
         self.pods: dict[str, Object] = {}
         self.sockets: list[socket.socket] = []
         self.user = plane.new_bare_user()
-        plane.grant(self.user, namespace, rules(needed(LOCK, "x")))
+        plane.grant(self.user, namespace, role_rules(lock_permissions(LOCK, "x")))
 
     def pod(self, name: str, node: str = "") -> Object:
         if name not in self.pods:
@@ -93,13 +93,13 @@ class Pods(Client):
         if sock is None:
             sock = socket.socket(socket.AF_UNIX)
             self.sockets.append(sock)
-        home = Home(pod, uid, sock, left, incarnation, leading)
+        context = PodContext(pod, uid, sock, left, incarnation, leading)
 
         async def make() -> Lock:
-            road = Road(Credentials({"kubeconfig": str(config)}, reader_of(config)))
-            self._roads.append(road)
-            return kinds.make(
-                *(LOCK, road, self.namespace, "x", labels or {}, 15), warn=warnings.append, home=home,
+            api = ApiClient(Credentials({"kubeconfig": str(config)}, reader_of(config)))
+            self._apis.append(api)
+            return factory.make_lock(
+                *(LOCK, api, self.namespace, "x", labels or {}, 15), warn=warnings.append, context=context,
             )  # fmt: skip
 
         return Handle(self, self.run(make()), warnings)
@@ -216,7 +216,9 @@ def test_a_lock_that_was_given_up_is_free_and_created_anew_by_whoever_takes_it(p
 def test_what_is_given_up_but_may_not_be_deleted_is_told(pods: Pods) -> None:
     """Who knows words follows all the same."""
     user = pods.plane.new_bare_user()
-    pods.plane.grant(user, pods.namespace, rules(each for each in needed(LOCK, "x") if each.verb != "delete"))
+    pods.plane.grant(
+        user, pods.namespace, role_rules(each for each in lock_permissions(LOCK, "x") if each.verb != "delete")
+    )
     pods.pod("a")
     lock = pods.candidate("a", user=user)
     refused(lock.get)
@@ -248,27 +250,29 @@ def test_whose_own_pod_is_gone_by_the_time_of_the_write_has_nothing(pods: Pods, 
 # --- whose owner is dead
 
 
-ALIVE = {  # phase, reason, and whether the container has ended
+ALIVE: dict[str, tuple[Any, ...]] = {  # phase, reason, whether the container has ended, and why it was disrupted
     "pending": ("Pending", "", False),
     "running": ("Running", "", False),
-    "succeeded": ("Succeeded", "", True),
-    "failed": ("Failed", "Error", True),
-    "failed with a lost node": ("Failed", "NodeLost", True),
     "unknown": ("Unknown", "NodeLost", False),
     "evicted, and still running": ("Failed", "Evicted", False),
-    "preempted, and still running": ("Failed", "Preempting", False),
+    "shut down with its node, and still running": ("Failed", "Terminated", False, "TerminationByKubelet"),
     "evicted in another phase": ("Running", "Evicted", True),
+    "failed by Pod garbage collection": ("Failed", "", True, "DeletionByPodGC"),
 }
-DEAD = {"evicted": ("Failed", "Evicted", True), "preempted": ("Failed", "Preempting", True)}
+DEAD: dict[str, tuple[Any, ...]] = {
+    "evicted": ("Failed", "Evicted", True),
+    "preempted": ("Failed", "Preempting", True, "PreemptionByScheduler"),
+    "shut down with its node": ("Failed", "Terminated", True, "TerminationByKubelet"),
+    "failed without a reason": ("Failed", "", True),
+    "succeeded": ("Succeeded", "", True),
+}
 
 
 @pytest.mark.parametrize("state", [*ALIVE, *DEAD])
-def test_an_owner_is_dead_only_where_it_was_evicted_or_preempted_and_every_container_has_ended(
-    pods: Pods, state: str
-) -> None:
+def test_an_owner_is_dead_only_where_its_phase_is_final_and_every_container_has_ended(pods: Pods, state: str) -> None:
     pods.plant(pods.pod("b"))
-    phase, reason, ended = (ALIVE | DEAD)[state]
-    pods.state("b", phase, reason, ended=ended)
+    phase, reason, ended, *disruption = (ALIVE | DEAD)[state]
+    pods.state("b", phase, reason, ended=ended, disruption="".join(disruption))
     pods.pod("a")
     assert shown(pods.candidate("a").get()) == ("b", False, state in DEAD, "")
 
@@ -573,7 +577,7 @@ def test_of_two_in_a_pod_the_second_waits_until_all_that_share_the_firsts_socket
     one, other = pods.candidate("a"), pods.candidate("a")
     refused(one.get)
     seen = other.get()
-    assert shown(seen) == ("", False, False, "another kleader of this Pod contends for it, or is not dead yet")
+    assert shown(seen) == ("", False, False, "another kleader of this Pod competes for it, or has not ended yet")
     assert refused(other.write, None, ME).kind is Kind.CONFLICT
     assert refused(one.get).kind is Kind.MISSING
     beside = pods.sockets[0].dup()

@@ -123,7 +123,7 @@ def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_noth
     account = f"system:serviceaccount:{namespace}:x"
     role = next(each for each in objects if each["kind"] == "Role")
     own_plane.wait_allowed(namespace, role["rules"][-1], user=account)
-    config = own_plane.kubeconfig(token=account_token(own_plane, namespace))
+    config = own_plane.kubeconfig(namespace=namespace, token=account_token(own_plane, namespace))
     deployment = next(each for each in objects if each["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     argv = [*KLEADER, *container["command"][1:], *container["args"]]

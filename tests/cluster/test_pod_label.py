@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.locks.permissions import events, label, needed, rules
+from kleader.locks.rbac import event_permissions, lock_permissions, pod_label_permissions, role_rules
 from tests.cluster.fleet import PATIENT, SHORT, elector, kill_whole
 from tests.support import faults
 from tests.support.api import path
@@ -35,7 +35,11 @@ class Labelled:
     def user(self) -> str:
         """One who is allowed what the lock and the label need, and no more."""
         user: str = self.plane.new_bare_user()
-        self.plane.grant(user, self.namespace, rules((*needed("lease", "x"), *label(), *events())))
+        self.plane.grant(
+            user,
+            self.namespace,
+            role_rules((*lock_permissions("lease", "x"), *pod_label_permissions(), *event_permissions())),
+        )
         return user
 
     def start(self, name: str, *options: str, **more: Any) -> Process:  # noqa: ANN401
@@ -129,10 +133,10 @@ def test_without_a_word_for_the_others_they_have_none(labelled: Labelled) -> Non
 def test_who_may_not_write_it_leads_all_the_same(labelled: Labelled, own_plane: ControlPlane) -> None:
     """One warning, whatever the number of tries; and the release is not held up for longer than it says."""
     user = own_plane.new_bare_user()
-    own_plane.grant(user, labelled.namespace, rules((*needed("lease", "x"), *events())))
+    own_plane.grant(user, labelled.namespace, role_rules((*lock_permissions("lease", "x"), *event_permissions())))
     candidate = labelled.start("a", user=user)
     labelled.fleet.witness.wait_start()
-    candidate.wait_err(f"WARNING .* grant patch on pods, so that the label {KEY} tells who leads: ")
+    candidate.wait_err(f"WARNING .* grant patch on pods, so that the label {KEY} shows which candidate leads: ")
     end(candidate)
     assert candidate.err.count("grant patch on pods") == 1
     candidate.wait_err("released the lock")

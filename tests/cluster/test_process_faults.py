@@ -192,7 +192,7 @@ def stop_at_the_gate(supervisor: int) -> int | None:
     os.kill(child, signal.SIGSTOP)
     stopped = psutil.Process(child)
     wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "the child is stopped")
-    return child if any("boot.py" in part for part in stopped.cmdline()) else None
+    return child if any("launch.py" in part for part in stopped.cmdline()) else None
 
 
 def wait_for_supervisor(unshare: int) -> int:

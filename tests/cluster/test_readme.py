@@ -1,4 +1,4 @@
-"""The manifests of the README are what a cluster takes, their permissions are enough, and its command lines work."""
+"""Every command line of the README works as it is, and the Role of kleader-run(1) is enough."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ from tests.support.api import lease, lease_path
 from tests.support.controlplane import KUBECTL, binaries
 
 if TYPE_CHECKING:
-    from tests.support.api import Object
     from tests.support.controlplane import ControlPlane
     from tests.support.plane import Plane
     from tests.support.processes import Processes
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-MANIFESTS: dict[str, Object] = {
-    found["kind"]: found for found in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
-}
-BLOCKS = re.findall(r"```\n(.*?)```", README, re.DOTALL)
-CRON = r"(?:[0-9*]+ ){4}[0-9*] +"
-LINES = [
-    line for block in BLOCKS for line in re.findall(rf"^(?:\$ |{CRON})?(kleader [a-z-]+ .+)$", block, re.MULTILINE)
-]
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+RULES = re.findall(r"^rules:\n(?:[- ] .*\n)+", (ROOT / "man/kleader-run.1").read_text("utf-8"), re.MULTILINE)
+BLOCKS = re.findall(r"```(?:ini)?\n(.*?)```", README, re.DOTALL)
+BEFORE = r"\$ |(?:[0-9*]+ ){4}[0-9*] +|ExecStart=/usr/local/bin/"  # a prompt, cron's columns, systemd's key
+LINES = [line for block in BLOCKS for line in re.findall(rf"^(?:{BEFORE})?(kleader [a-z-]+ .+)$", block, re.MULTILINE)]
 SAYS = dict(re.findall(r"^\$ (kleader .+)\n([^$`].*)$", README, re.MULTILINE))
 PROGRAM = """#!{python}
 import sys
@@ -50,14 +46,15 @@ def kubectl() -> Path:
 def surroundings(plane: Plane, kubectl: Path, tmp_path: Path) -> dict[str, str]:
     """A directory with all that the README's lines run, and an environment to run them there."""
     stub = "#!/bin/sh\necho ran"
-    programs = dict.fromkeys(("programs/celery", "nightly-report", "nightly", "feed"), stub)
+    programs = dict.fromkeys(("programs/celery", "nightly-report", "nightly", "feed", "maintenance"), stub)
     programs["programs/kleader"] = PROGRAM.format(python=sys.executable, here=os.getcwd())  # noqa: PTH109
     (tmp_path / "programs").mkdir()
     for name, text in programs.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "programs/kubectl").symlink_to(kubectl)
-    plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobs"}})
+    for name in ("jobs", "operators"):
+        plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     given = {"KUBECONFIG": str(plane.kubeconfig()), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
     return {**os.environ, **given, "PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
 
@@ -70,7 +67,7 @@ def test_a_command_line_does_what_it_is_there_for(line: str, surroundings: dict[
     done = subprocess.run(argv, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     if "kubectl apply" in line:
-        assert "deployment.apps/worker created" in done.stdout
+        assert re.search("deployment.apps/(worker|beat) created", done.stdout)
     else:
         wanted = re.sub("[0-9]+", "[0-9]+", re.escape(SAYS.get(line, "ran")))
         assert re.fullmatch(f"{wanted}\n", done.stdout), done.stdout
@@ -81,7 +78,7 @@ def test_the_role_is_enough_to_wait_lead_and_release(
 ) -> None:
     """It watches (it does not fall back to polling), takes over, creates where there is none, and releases."""
     user = own_plane.new_bare_user()
-    own_plane.grant(user, namespace, MANIFESTS["Role"]["rules"])
+    own_plane.grant(user, namespace, yaml.safe_load(RULES[0])["rules"])
     own_plane.api.create(lease(namespace, "worker", "somebody", duration=3600))
     config = own_plane.kubeconfig(user, namespace)
     argv = [sys.executable, "-m", "kleader", "run", "--name=worker", f"--kubeconfig={config}", "--", "echo", "ran"]
@@ -96,10 +93,3 @@ def test_the_role_is_enough_to_wait_lead_and_release(
         assert each.out == "ran\n"
         assert "released the lock" in each.err
         assert "polling" not in each.err
-
-
-def test_the_deployment_is_taken_by_the_server(plane: Plane, namespace: str) -> None:
-    status, text = plane.api.request(
-        "POST", f"/apis/apps/v1/namespaces/{namespace}/deployments?dryRun=All", MANIFESTS["Deployment"]
-    )
-    assert status == 201, text

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.locks.permissions import rules, to_ask
+from kleader.locks.rbac import request_permissions, role_rules
 from tests.cluster.asking import INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, LEADER, LOCKS, Place
 from tests.cluster.crew import LOCK, Crew
 from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, elector, kill_whole
 from tests.support.api import lease, path
+from tests.support.httpproxy import HttpProxy
 from tests.support.objects import config_map, endpoints, record
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from tests.cluster.asking import Ask
     from tests.support.checker import Witness
     from tests.support.controlplane import ControlPlane
+    from tests.support.httpproxy import Action, Exchange
     from tests.support.plane import Plane
     from tests.support.processes import Processes
 
@@ -68,7 +72,7 @@ def test_every_lock_at_the_api_can_be_resigned_by_who_may_do_exactly_that(  # no
     place = Place(own_plane, namespace, lock)
     kind = "lease" if lock == COORDINATED else lock
     user = own_plane.new_bare_user()
-    own_plane.grant(user, namespace, rules(to_ask(kind, "x")))
+    own_plane.grant(user, namespace, role_rules(request_permissions(kind, "x")))
     fleet = Fleet(own_plane, namespace, processes, witness)
     leader = fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig(), timings=PATIENT)
     fleet.witness.wait_descendant()
@@ -203,14 +207,14 @@ def test_a_client_go_leader_is_refused_and_not_written_to(
     for command in (("resign",), ("transfer", "--to=b")):
         asked = ask(*command)
         assert asked.wait() == NOT_DONE
-        assert "held by foreign, which is no kleader and cannot be asked" in asked.err
+        assert "held by foreign, which is not run by kleader and ignores requests" in asked.err
     forced = ask("resign", "--force", "--yes")
     assert forced.wait() == NOT_DONE
     assert "foreign is alive, it has just written the lock: end its process" in forced.err
     assert fleet.spec()["holderIdentity"] == "foreign"
     now = ask("resign", "--force", "--now", "--yes")
     assert now.wait() == 0, now.err
-    assert "if foreign is alive, it goes on until it notices" in now.err
+    assert "if foreign is alive, it continues until it notices" in now.err
     assert now.out == f"{NAME} cleared: foreign held it\n"
 
 
@@ -228,7 +232,7 @@ def test_a_client_go_leader_that_took_a_kleader_s_lock_is_told_from_that(
     assert INCARNATION in fleet.lease()["metadata"]["annotations"]
     asked = ask("resign")
     assert asked.wait() == NOT_DONE
-    assert "held by foreign, of current, which is no kleader and cannot be asked" in asked.err
+    assert "held by foreign, written by current, which is not run by kleader and ignores requests" in asked.err
     assert REQUEST not in fleet.lease()["metadata"]["annotations"]
     fleet.witness.check(terms=2)
 
@@ -242,7 +246,7 @@ def test_a_dead_leader_does_not_answer_and_force_clears_its_lock_after_its_own_d
     asked, forced = ask("resign"), ask("resign", "--force", "--yes")
     assert forced.wait() == 0, forced.err
     assert time.monotonic() - began >= DURATION
-    assert "once it was seen unchanged for 5s" in forced.err
+    assert "once it was observed unchanged for 5s" in forced.err
     assert asked.wait() in {0, NOT_DONE}
     spec = fleet.spec()
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
@@ -285,7 +289,7 @@ def test_force_mends_what_nobody_can_read(plane: Plane, namespace: str, ask: Ask
     plane.api.create(body)
     asked = ask("resign", "--lock=configmap")
     assert asked.wait() == NOT_DONE
-    assert "kleader resign --force mends it" in asked.err
+    assert "kleader resign --force clears it" in asked.err
     forced = ask("resign", "--lock=configmap", "--force", "--now", "--yes")
     assert forced.wait() == 0, forced.err
     place = Place(plane, namespace, "configmap")
@@ -303,7 +307,7 @@ def test_a_malformed_record_that_somebody_writes_again_and_again_is_left_alone(
     body["metadata"]["annotations"] = {LEADER: '{"holderIdentity":"x","leaseDurationSeconds":-3}'}
     made = plane.api.create(body)
     forced = ask("resign", "--lock=configmap", "--force", "--yes")
-    forced.wait_err("once it was seen unchanged for 15s")
+    forced.wait_err("once it was observed unchanged for 15s")
     text = '{"holderIdentity":"x","leaseDurationSeconds":-3,"renewTime":"2026-11-21T12:00:00Z"}'
     where = path("v1", "ConfigMap", namespace, "x")
     plane.api.merge(where, {"metadata": {"annotations": {LEADER: text}}})
@@ -332,7 +336,10 @@ def test_a_pod_s_lock_is_given_up_though_it_would_not_be_at_the_end(  # noqa: PL
     first = crew.kleader("a", does=SLOW)
     witness.wait_descendant()
     crew.kleader("b")
-    for options, said in ((("transfer", "--to=b"), "only resign"), (("resign", "--force", "--yes"), "does not expire")):
+    for options, said in (
+        (("transfer", "--to=b"), "use kleader resign"),
+        (("resign", "--force", "--yes"), "does not expire"),
+    ):
         refused = ask(*options, f"--lock={LOCK}")
         assert refused.wait() == NOT_DONE
         assert said in refused.err
@@ -352,10 +359,42 @@ def test_on_a_terminal_force_asks_before_it_acts(
     config = plane.kubeconfig(namespace=namespace)
     argv = [sys.executable, "-m", "kleader", "resign", "x", "--force", f"--kubeconfig={config}"]
     asked = processes.start(argv, name="resign", stdin=slave)
-    asked.wait_err(r"go on\? \[y/N\]")
+    asked.wait_err(r"continue\? \[y/N\]")
     os.write(master, answer.encode())
     assert asked.wait() == status
     holder = plane.api.get(path("coordination.k8s.io/v1", "Lease", namespace, "x"))["spec"]["holderIdentity"]
     assert holder == ("" if status == 0 else "stranger")
     os.close(master)
     os.close(slave)
+
+
+def behind(agent: str, *, without: str = "") -> Action:
+    """Have the API server see this User-Agent, and nothing of the request's target that matches ``without``."""
+
+    async def act(exchange: Exchange) -> None:
+        request = exchange.request
+        path = re.sub(without, "", request.path) if without else request.path
+        exchange.request = replace(request, path=path, headers={**request.headers, "user-agent": agent})
+        await exchange.relay()
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "on_the_way",
+    [behind("envoy/1.36"), behind("kleader", without="[?&]fieldManager=[^&]*")],
+    ids=["a proxy with a User-Agent of its own", "a kleader that names itself by its User-Agent alone"],
+)
+def test_a_leader_is_known_for_a_kleader_by_its_field_manager(
+    own_plane: ControlPlane, fleet: Fleet, ask: Ask, on_the_way: Action
+) -> None:
+    with HttpProxy(own_plane) as proxy:
+        proxy.on(on_the_way, times=None)
+        leader = fleet.start("a", server=proxy.url, timings=PATIENT)
+        fleet.witness.wait_start()
+        fleet.wait_renewals()
+        assert {each["manager"] for each in fleet.lease()["metadata"]["managedFields"]} == {"kleader"}
+        asked = ask("resign")
+        assert asked.wait() == 0, asked.err
+        assert leader.wait() == LOST
+        leader.wait_err("released the lock$")

@@ -252,7 +252,7 @@ def test_what_cannot_be_handed_over_is_refused_with_a_sentence(own_plane: Contro
     fleet.witness.wait_start()
     refused = ask("transfer", "--to=b")
     assert refused.wait() == NOT_DONE
-    assert "the control plane names the leader of the lock x: only resign can ask for another" in refused.err
+    assert "the control plane chooses the leader of the lock x: use kleader resign" in refused.err
     assert REQUEST not in fleet.lease()["metadata"]["annotations"]
 
 

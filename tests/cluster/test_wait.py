@@ -23,12 +23,14 @@ def test_behind_a_living_leader_each_gives_up_with_124_and_says_who_and_how_long
     fleet.start("a")
     fleet.witness.wait_start()
     tries = {options: fleet.start("b", options) for options in ("--no-wait", "--wait=0", "--wait=4s", "--wait=7s")}
-    live = fleet.start("b", "--wait=live")
+    live = fleet.start("b", "--wait=live", "-v")
     for options, process in tries.items():
         assert process.wait() == NOT_ACQUIRED, options
         assert re.search(HELD, process.err), process.err
     assert live.wait() == NOT_ACQUIRED
     assert "held by a, which is alive: it was seen to renew" in live.err
+    assert live.err.count("found the lock held by a, for 5s after each renewal") == 1
+    assert 'FLAG: --lease-duration="5s"' in live.err
     warned = "--wait 4s is not longer than the lease duration 5s"
     assert [options for options, process in tries.items() if warned in process.err] == ["--wait=4s"]
     fleet.witness.check(terms=1)

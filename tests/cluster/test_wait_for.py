@@ -61,7 +61,7 @@ def test_a_leader_is_waited_for_until_it_was_seen_alive(fleet: Fleet, wait: Wait
     fleet.plane.api.create(lease(fleet.namespace, "x", "old", 5))
     hasty, patient, named = wait("leader", "--timeout=4s"), wait("leader"), wait("a", "--timeout=60s")
     assert hasty.wait() == NOT_YET
-    assert hasty.err == "kleader: error: nobody was seen to lead within 4s\n"
+    assert hasty.err == "kleader: error: no leader was observed within 4s\n"
     assert patient.running
     fleet.start("a")
     assert (patient.wait(), named.wait()) == (0, 0)
@@ -144,9 +144,9 @@ def test_what_waiting_cannot_help_ends_at_once_and_what_it_can_at_the_end(
     assert 'cannot get resource "leases"' in denied.err
     gone = wait("leader", "--timeout=5s", "-s", f"https://{LOOPBACK}:9")
     assert gone.wait() == FAILED
-    assert "kleader: error: nobody can tell after 5s: cannot reach the API server" in gone.err
+    assert "kleader: error: the state of the lock is unknown after 5s: cannot reach the API server" in gone.err
     with HttpProxy(own_plane) as proxy:
         proxy.on(silence(), times=None)
         silent = wait("leader", "--timeout=5s", user=own_plane.new_user(), server=proxy.url)
         assert silent.wait() == FAILED
-        assert "kleader: error: nobody can tell after 5s: no answer yet" in silent.err
+        assert "kleader: error: the state of the lock is unknown after 5s: no answer yet" in silent.err

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from tests.support.chance import EFFORT
+
 HERE = Path(__file__).parent
 EXAMPLES = os.environ.get("KLEADER_FUZZ_EXAMPLES")
 
 set_hypothesis_home_dir(tempfile.gettempdir() + "/kleader-hypothesis")  # what it caches is none of the tree's
 settings.register_profile(
     "kleader",
-    max_examples=int(EXAMPLES or "100"),
+    max_examples=int(EXAMPLES or 25 * EFFORT),
     derandomize=not EXAMPLES,
     database=None,  # what does harm is kept in the corpus
     deadline=None,

@@ -13,11 +13,12 @@ import pytest
 
 from kleader.election import duration
 from kleader.election.record import MalformedRecordError, from_annotation
-from kleader.link import messages
-from kleader.locks import answers, api, file
-from kleader.locks.base import LockError, WatchError
-from kleader.locks.http import Connection, Endpoint
-from kleader.locks.lease import Lease
+from kleader.ipc import messages
+from kleader.kube import client, responses
+from kleader.kube.connection import Connection
+from kleader.kube.errors import LockError, WatchError
+from kleader.locks import file_lock
+from kleader.locks.lease import LeaseLock
 from tests.fuzz.test_http import Known, Wire
 from tests.fuzz.test_records import run
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kleader.locks.credentials import Credentials
+    from kleader.kube.credentials import Credentials
+    from kleader.kube.endpoint import Endpoint
 
 MUCH = 1 << 20
 TEXTS = {
@@ -66,30 +68,30 @@ def message(text: str, _path: Path) -> None:
 def lock_file(text: str, path: Path) -> None:
     (path / "lock").write_text('{"kleader": 1' + text)
     fd = os.open(path / "lock", os.O_RDWR)
-    file.read(fd)
+    file_lock.read_record(fd)
     os.close(fd)
 
 
 def lease(text: str, _path: Path) -> None:
-    found = answers.json_object(b'{"kind":"Lease","metadata":{"name":"x"},"spec":' + text.encode() + b"}")
+    found = responses.json_object(b'{"kind":"Lease","metadata":{"name":"x"},"spec":' + text.encode() + b"}")
     if found:
         with contextlib.suppress(LockError):
-            Lease(api.Api(cast("Credentials", Known())), "n", "x", {}).observed(found)
+            LeaseLock(client.ApiClient(cast("Credentials", Known())), "n", "x", {}).observed(found)
 
 
 def served(pieces: list[bytes]) -> None:
     """As an answer, and as a watch."""
 
     async def both() -> None:
-        road = api.Api(cast("Credentials", Known()))
+        api = client.ApiClient(cast("Credentials", Known()))
         with contextlib.suppress(LockError):
-            await road.call("GET", "/apis", None, 60.0)
+            await api.call("GET", "/apis", None, 60.0)
         try:
-            async for _ in road.watch("/apis", 60.0):
+            async for _ in api.watch("/apis", 60.0):
                 pass
         except WatchError:
             pass
-        road.close()
+        api.close()
 
     async def opened(to: Endpoint) -> Connection:
         connection = Connection(to)

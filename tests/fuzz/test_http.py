@@ -1,4 +1,4 @@
-"""Whatever comes over the road is an answer, a watch event, or an error that says so; however it is cut."""
+"""Whatever an API server sends is an answer, a watch event, or an error that says so; however it is cut."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kleader.locks import answers, api
-from kleader.locks.base import LockError, WatchError
-from kleader.locks.http import Connection, Endpoint
-from kleader.locks.lease import Lease
+from kleader.kube import client, responses
+from kleader.kube.connection import Connection
+from kleader.kube.endpoint import Endpoint
+from kleader.kube.errors import LockError, WatchError
+from kleader.kube.server_warnings import ServerWarnings
+from kleader.locks.lease import LeaseLock
 from tests.fuzz.foreign import foreign
 from tests.fuzz.test_records import SERVER, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kleader.locks.credentials import Credentials
+    from kleader.kube.credentials import Credentials
 
 HERE = Endpoint("localhost", 443, "localhost", "", None, "", None)
 TARGET = "/apis/coordination.k8s.io/v1/namespaces/fuzz/leases/current"
@@ -30,6 +32,7 @@ class Known:
 
     server = SERVER
     fresh_for = None
+    warnings = ServerWarnings(lambda _: None)
 
     async def refresh(self) -> Endpoint:
         return HERE
@@ -37,7 +40,7 @@ class Known:
     def headers(self) -> list[tuple[str, str]]:
         return []
 
-    def refuse(self) -> None: ...
+    def invalidate(self) -> None: ...
 
 
 class Wire(asyncio.Transport):
@@ -91,15 +94,15 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 @foreign("answer", "watch")
 def test_an_answer_is_an_object_or_an_error_however_it_is_cut(served: list[bytes], data: bytes) -> None:
     async def call() -> object:
-        road = api.Api(cast("Credentials", Known()))
+        api = client.ApiClient(cast("Credentials", Known()))
         try:
-            found = await road.call("GET", TARGET, None, 5.0)
+            found = await api.call("GET", TARGET, None, 5.0)
         except LockError as error:
             assert len(str(error)) < 2000
             return error.failure.kind
-        assert road.skew is None or abs(road.skew.error) < 60
+        assert api.skew is None or abs(api.skew.error) < 60
         with suppress(LockError):
-            Lease(road, "fuzz", "current", {}).observed(found)
+            LeaseLock(api, "fuzz", "current", {}).observed(found)
         return found
 
     seen = []
@@ -111,16 +114,16 @@ def test_an_answer_is_an_object_or_an_error_however_it_is_cut(served: list[bytes
 @foreign("watch", "answer")
 def test_a_watch_tells_events_until_an_error_ends_it_however_it_is_cut(served: list[bytes], data: bytes) -> None:
     async def watch() -> list[tuple[str, dict[str, Any]]]:
-        road = api.Api(cast("Credentials", Known()))
+        api = client.ApiClient(cast("Credentials", Known()))
         events = []
         try:
-            async with aclosing(road.watch(TARGET, 5.0)) as told:
+            async with aclosing(api.watch(TARGET, 5.0)) as told:
                 async for event in told:
                     events.append(event)  # noqa: PERF401 - what came before an error counts
         except WatchError as error:
             assert len(str(error)) < 2000
             assert 0 <= error.ended.retry_after <= 3600
-        road.close()
+        api.close()
         await asyncio.sleep(0)
         return events
 
@@ -132,5 +135,5 @@ def test_a_watch_tells_events_until_an_error_ends_it_however_it_is_cut(served: l
 
 @foreign("date")
 def test_a_date_is_a_skew_or_nothing(data: bytes) -> None:
-    skew = answers.skew(data.decode("latin-1"), 1_700_000_000.0, 1_700_000_001.0)
+    skew = responses.clock_skew(data.decode("latin-1"), 1_700_000_000.0, 1_700_000_001.0)
     assert skew is None or abs(skew.seconds) < 1e12

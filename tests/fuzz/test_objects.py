@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kleader.cli import forms
+from kleader.cli import formatters
 from kleader.election.events import Kind
-from kleader.locks import answers
-from kleader.locks.base import LockError, WatchError
-from kleader.locks.candidate import Description, LeaseCandidate
-from kleader.locks.owned import Home, OwnedLock
-from kleader.watching.pairs import arrange
-from kleader.watching.seen import at_a_look, watched
-from kleader.watching.source import CONFIG_MAPS, ENDPOINTS, LEASES, Shelf, Source, Where
+from kleader.kube import responses
+from kleader.kube.errors import LockError, WatchError
+from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
+from kleader.locks.lease_candidate import Description, LeaseCandidate
+from kleader.observe.assemble import assemble
+from kleader.observe.kube_source import CONFIG_MAPS, ENDPOINTS, LEASES, KubeSource, ResourceKind, Scope
+from kleader.observe.snapshot import status_from_read, status_from_watch
 from tests.fuzz.foreign import CORPUS, foreign
 from tests.fuzz.test_records import SERVER, first_write, follow_through, run
 from tests.simulation.pod_server import Socket
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncGenerator
 
-    from kleader.locks.api import Api
-    from kleader.watching.seen import Key, Seen
+    from kleader.kube.client import ApiClient
+    from kleader.observe.snapshot import LockKey, LockSnapshot
 
 Object = dict[str, Any]
 WALL = 1_795_288_884_000_000
@@ -40,7 +40,7 @@ OWNED, RUNNING, CANDIDATE = (
 ME = {"kind": "Pod", "metadata": {"name": "me-0", "uid": "mine", "resourceVersion": "7"}}
 
 
-class Road:
+class FakeApi:
     """An API server that has these objects, by the end of their path, and shows one of them to each watch."""
 
     skew = None
@@ -49,7 +49,7 @@ class Road:
         self._found, self._shown = found, shown
 
     def unreadable(self, what: str) -> LockError:
-        return answers.unreadable(what, SERVER)
+        return responses.unreadable(what, SERVER)
 
     async def call(self, method: str, target: str, *_: object, **__: object) -> Object:
         name = target.partition("?")[0].rpartition("/")[2]
@@ -57,7 +57,7 @@ class Road:
             raise LockError(Kind.MISSING, "there is none")
         return self._found[name]
 
-    async def changes(self, *_: object) -> AsyncGenerator[Object | None, None]:
+    async def watch_object(self, *_: object) -> AsyncGenerator[Object | None, None]:
         yield self._shown
         await asyncio.sleep(0)
         yield None
@@ -72,13 +72,13 @@ class Road:
 # --- leader-for-life
 
 
-def owned(config_map: Object, pod: Object, shown: Object) -> OwnedLock:
-    road = Road({"for-life": config_map, "owner-0": pod, "me-0": ME}, shown)
-    home = Home("me-0", "", cast("socket.socket", Socket({})), lambda _spared, _doomed: False)
-    return OwnedLock(cast("Api", road), "fuzz", "for-life", {}, lambda _: None, home)
+def owned(config_map: Object, pod: Object, shown: Object) -> LeaderForLifeLock:
+    api = FakeApi({"for-life": config_map, "owner-0": pod, "me-0": ME}, shown)
+    home = PodContext("me-0", "", cast("socket.socket", Socket({})), lambda _spared, _doomed: False)
+    return LeaderForLifeLock(cast("ApiClient", api), "fuzz", "for-life", {}, lambda _: None, home)
 
 
-async def looked_on(lock: OwnedLock) -> None:
+async def looked_on(lock: LeaderForLifeLock) -> None:
     """From what was there at first, whatever is shown later."""
     with suppress(LockError, WatchError):
         async with aclosing(lock.watch(await lock.get(1.0), 1.0)) as states:
@@ -88,7 +88,7 @@ async def looked_on(lock: OwnedLock) -> None:
 
 @foreign("owner", "configmap")
 def test_a_lock_whose_owner_cannot_be_read_is_held(data: bytes) -> None:
-    found = answers.json_object(data)
+    found = responses.json_object(data)
     if found is None:
         return
     run(looked_on(owned(OWNED, RUNNING, found)))
@@ -111,7 +111,7 @@ def test_a_lock_whose_owner_cannot_be_read_is_held(data: bytes) -> None:
 
 @foreign("pod")
 def test_an_owner_is_dead_only_where_its_pod_proves_it(data: bytes) -> None:
-    pod = answers.json_object(data)
+    pod = responses.json_object(data)
     if pod is None:
         return
     run(looked_on(owned(OWNED, RUNNING, pod)))
@@ -127,11 +127,11 @@ def test_an_owner_is_dead_only_where_its_pod_proves_it(data: bytes) -> None:
 
 
 def proven_dead(pod: Object) -> bool:
-    """Another uid; or evicted, and each container is known to have terminated."""
+    """Another uid; or its phase is final, and each container is known to have terminated."""
     if pod["metadata"].get("uid") != RUNNING["metadata"]["uid"]:
         return True
     status, spec = pod.get("status"), pod.get("spec")
-    if not isinstance(status, dict) or not isinstance(spec, dict) or status.get("phase") != "Failed":
+    if not isinstance(status, dict) or not isinstance(spec, dict) or status.get("phase") not in ("Failed", "Succeeded"):
         return False
     try:
         ended = {each["name"] for each in status["containerStatuses"] if each["state"]["terminated"]}
@@ -147,24 +147,24 @@ def proven_dead(pod: Object) -> bool:
 
 @foreign("candidate")
 def test_a_lease_candidate_is_kept_whatever_is_found_there(data: bytes) -> None:
-    found = answers.json_object(data)
+    found = responses.json_object(data)
     if found is not None:
         for answered in (found, CANDIDATE):
-            run(kept(Road({"named-1": answered}, found)))
+            run(kept(FakeApi({"named-1": answered}, found)))
 
 
-async def kept(road: Road) -> None:
+async def kept(api: FakeApi) -> None:
     about = Description("named-1", "named", "1.36.0", "1.36.0")
-    lock = LeaseCandidate(cast("Api", road), "v1beta1", "fuzz", about, 1.0, 2.0, lambda _: None)
+    lock = LeaseCandidate(cast("ApiClient", api), "v1beta1", "fuzz", about, 1.0, 2.0, lambda _: None)
     broken: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: broken.append(context))
     with suppress(LockError):
-        await lock.register(1.0)
-    lock.keep()
+        await lock.ensure_registered(1.0)
+    lock.keep_registered()
     for _ in range(30):
         await asyncio.sleep(0)
     with suppress(LockError):
-        await lock.leave(1.0)
+        await lock.unregister(1.0)
     assert not broken
 
 
@@ -173,27 +173,32 @@ async def kept(road: Road) -> None:
 
 @pytest.mark.parametrize("shelf", [LEASES, CONFIG_MAPS, ENDPOINTS], ids=lambda shelf: shelf.kind)
 @foreign("lease", "configmap", "endpoints", "candidate", "pod")
-def test_whatever_is_found_can_be_shown(data: bytes, shelf: Shelf) -> None:
-    found = answers.json_object(data)
+def test_whatever_is_found_can_be_shown(data: bytes, shelf: ResourceKind) -> None:
+    found = responses.json_object(data)
     if found is None:
         return
     for whole in ({"items": [found], "metadata": {}}, found):
-        run(shown(Source(cast("Api", Road({shelf.plural: whole, "x": found}, found)), shelf, Where("fuzz"), 1.0)))
-    run(shown(Source(cast("Api", Road({"x": found}, found)), shelf, Where("fuzz", "x"), 1.0)))
+        run(
+            shown(
+                KubeSource(
+                    cast("ApiClient", FakeApi({shelf.plural: whole, "x": found}, found)), shelf, Scope("fuzz"), 1.0
+                )
+            )
+        )
+    run(shown(KubeSource(cast("ApiClient", FakeApi({"x": found}, found)), shelf, Scope("fuzz", "x"), 1.0)))
 
 
-async def shown(source: Source) -> None:
+async def shown(source: KubeSource) -> None:
     """In each form, and as a watcher sees it."""
-    seen: dict[Key, Seen] = {}
+    seen: dict[LockKey, LockSnapshot] = {}
     with suppress(LockError):
-        seen, version = await source.look()
-        assert isinstance(version, str)
+        seen = await source.poll()
     with suppress(LockError, WatchError):
         async with aclosing(source._watch("7")) as changes:
             async for change in changes:
-                seen |= {key: each for key, each in change.seen.items() if each}
-    locks = arrange(seen, "", named=False)
-    looks = [at_a_look(each, WALL) for each in locks] + [watched(each, 3.0, WALL) for each in locks]
-    forms.table(looks, wide=True, everywhere=True)
+                seen |= {key: each for key, each in change.snapshots.items() if each}
+    locks = assemble(seen.values(), "", by_name=False)
+    looks = [status_from_read(each, WALL) for each in locks] + [status_from_watch(each, 3.0, WALL) for each in locks]
+    formatters.print_table(looks, wide=True, with_namespace=True)
     for form in ("json", "yaml"):
-        forms.show(looks, form, everywhere=True)
+        formatters.print_locks(looks, form, with_namespace=True)

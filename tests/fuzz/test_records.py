@@ -13,12 +13,12 @@ from kleader.election import events as e
 from kleader.election.elector import step
 from kleader.election.events import Failure, Instant, Observed
 from kleader.election.state import Candidate, State, resume
-from kleader.locks import answers
-from kleader.locks.annotation import LEADER, ConfigMapLock, EndpointsLock
-from kleader.locks.base import LockError
-from kleader.locks.coordinated import Coordinated
-from kleader.locks.lease import Lease
-from kleader.locks.multi import MultiLock
+from kleader.kube import responses
+from kleader.kube.errors import LockError
+from kleader.locks.annotation_lock import LEADER, ConfigMapLock, EndpointsLock
+from kleader.locks.coordinated_lease import CoordinatedLease
+from kleader.locks.lease import LeaseLock
+from kleader.locks.multilock import MultiLock
 from tests.fuzz import oracle
 from tests.fuzz.foreign import corpus, foreign
 from tests.support.election import START, TIMING, WALL, candidate
@@ -26,20 +26,20 @@ from tests.support.election import START, TIMING, WALL, candidate
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
-    from kleader.locks.api import Api
-    from kleader.locks.object import ObjectLock
+    from kleader.kube.client import ApiClient
+    from kleader.locks.object_lock import ObjectLock
 
 T = TypeVar("T")
 
 HORIZON = 700.0  # seconds; more than twice what a candidate reads again after
-SERVER = answers.Server("the API server", "--kubeconfig", "--kubeconfig")
+SERVER = responses.Server("the API server", "--kubeconfig", "--kubeconfig")
 
 
 class Echo:
     """An API server that answers each write with what was written, in a new version."""
 
     def unreadable(self, what: str) -> LockError:
-        return answers.unreadable(what, SERVER)
+        return responses.unreadable(what, SERVER)
 
     async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         if body is None:
@@ -54,25 +54,23 @@ class Silent:
 
     identity = "me"
 
-    def again_in(self, seconds: float) -> None:
+    def schedule_renewals(self, seconds: float) -> None:
         assert seconds > 0
-
-    def vacant(self) -> None: ...
 
 
 def lock_for(kind: type[ObjectLock], found: dict[str, Any]) -> ObjectLock:
     """The lock of that name, which is whatever the object says."""
     metadata = found.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    lock = kind(cast("Api", Echo()), "default", name if isinstance(name, str) and name.isascii() else "x", {})
-    if isinstance(lock, Coordinated):
+    lock = kind(cast("ApiClient", Echo()), "default", name if isinstance(name, str) and name.isascii() else "x", {})
+    if isinstance(lock, CoordinatedLease):
         lock.candidate = Silent()  # type: ignore[assignment]
     return lock
 
 
 def sights(kind: type[ObjectLock], data: bytes) -> Iterator[tuple[ObjectLock, Observed]]:
     """What kleader makes of an answer: one, or none."""
-    found = answers.json_object(data)
+    found = responses.json_object(data)
     if found is not None:
         lock = lock_for(kind, found)
         try:
@@ -93,15 +91,17 @@ def follow(
             for action in actions:
                 yield now, action
                 if isinstance(action, e.Get):
-                    events.append(e.Got(action, seen))
+                    events.append(e.GetDone(action, seen))
         assert state.wake_at > now
         now = state.wake_at
-        events.append(e.Woke())
+        events.append(e.TimerFired())
 
 
 def first_write(seen: Observed, me: Candidate) -> float:
     """Seconds after the first sight of it until a candidate wants to write; inf: not within the horizon."""
-    took = (now - START for now, action in follow(State(me, "term-1"), e.Woke(), seen) if isinstance(action, e.Write))
+    took = (
+        now - START for now, action in follow(State(me, "term-1"), e.TimerFired(), seen) if isinstance(action, e.Write)
+    )
     return next(took, inf)
 
 
@@ -118,19 +118,19 @@ def follow_through(seen: Observed, **traits: object) -> list[e.Write]:
     for me in (candidate(**traits), candidate(**traits, one_try=True), candidate(**traits, live=True)):
         waiting, leading = State(me, "term-1"), resume(me, "term-1", START, acquired=WALL, transitions=3)
         for state in (waiting, leading):
-            told += [action for _, action in follow(state, e.Woke(), seen)]
+            told += [action for _, action in follow(state, e.TimerFired(), seen)]
             now, at = state, START
             for event in (
-                e.Woke(),
-                e.Saw(seen),
-                e.Got(e.Get(now.serial, 1.0), seen),
-                e.Saw(None),
-                e.Emptied(release=True),
+                e.TimerFired(),
+                e.WatchEvent(seen),
+                e.GetDone(e.Get(now.serial, 1.0), seen),
+                e.WatchEvent(None),
+                e.AllProcessesExited(release=True),
             ):
                 now, actions = step(now, event, Instant(at, WALL))
                 told += actions
                 at += 1
-            lost = e.Failed(now.pending, Failure(e.Kind.CONFLICT)) if now.pending else e.Woke()
+            lost = e.RequestFailed(now.pending, Failure(e.Kind.CONFLICT)) if now.pending else e.TimerFired()
             told += [action for _, action in follow(now, lost, None, at + 50)]
     return [action for action in told if isinstance(action, e.Write)]
 
@@ -152,14 +152,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 @foreign("lease")
 def test_a_lease_is_taken_only_when_its_own_duration_is_over(data: bytes) -> None:
-    for lock, seen in sights(Lease, data):
+    for lock, seen in sights(LeaseLock, data):
         assert first_write(seen, candidate()) >= min(lease_held_for(seen), HORIZON)
         go_through(lock, seen)
 
 
 @foreign("lease")
 def test_a_coordinated_lease_is_taken_only_by_who_was_named(data: bytes) -> None:
-    for lock, seen in sights(Coordinated, data):
+    for lock, seen in sights(CoordinatedLease, data):
         if seen.record.holder != "me":
             assert first_write(seen, candidate(coordinated=True)) == inf
         go_through(lock, seen, coordinated=True)
@@ -172,8 +172,8 @@ def test_an_annotated_object_is_taken_only_when_its_own_duration_is_over(data: b
         annotations = seen.base["metadata"].get("annotations")
         text = annotations.get(LEADER, "{}") if isinstance(annotations, dict) else "{}"
         held = oracle.annotation(text) if isinstance(text, str) else inf
-        assert first_write(seen, candidate(**kind.traits._asdict())) >= min(held, HORIZON)
-        go_through(lock, seen, **kind.traits._asdict())
+        assert first_write(seen, candidate(**kind.properties._asdict())) >= min(held, HORIZON)
+        go_through(lock, seen, **kind.properties._asdict())
 
 
 @foreign("annotation")
@@ -183,13 +183,13 @@ def test_an_annotation_is_free_only_where_encoding_json_reads_an_empty_holder(da
     found["metadata"]["annotations"] = {LEADER: text}
     for lock, seen in sights(ConfigMapLock, json.dumps(found).encode()):
         assert first_write(seen, candidate()) >= min(oracle.annotation(text), HORIZON)
-        go_through(lock, seen, **ConfigMapLock.traits._asdict())
+        go_through(lock, seen, **ConfigMapLock.properties._asdict())
 
 
 @foreign("lease")
 def test_a_pair_is_taken_only_when_the_longer_of_both_is_over(data: bytes) -> None:
     other, seen = next(sights(ConfigMapLock, corpus("configmap")[0]))
-    for lock, beside in sights(Lease, data):
+    for lock, beside in sights(LeaseLock, data):
         held = max(oracle.annotation(seen.base["metadata"]["annotations"][LEADER]), lease_held_for(beside))
         for parts in ((other, seen), (lock, beside)), ((lock, beside), (other, seen)):
             first, second = (cast("ObjectLock", Part(*each)) for each in parts)
@@ -202,7 +202,7 @@ class Part:
     """One of two locks, as it was seen."""
 
     def __init__(self, lock: ObjectLock, seen: Observed) -> None:
-        self.namespace, self.traits, self._seen = lock.namespace, lock.traits, seen
+        self.namespace, self.properties, self._seen = lock.namespace, lock.properties, seen
 
     async def get(self, timeout: float) -> Observed:
         return self._seen

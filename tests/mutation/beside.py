@@ -2,92 +2,100 @@
 
 from __future__ import annotations
 
-from tests.mutation.mutant import Mutant
+from tests.mutation.guard import Guard
 
 MUTANTS = [
-    Mutant(
+    Guard(
         "a hook's processes are no part of the command's tree",
-        "supervisor/hooks.py",
-        "        self._tree.spared |= {each.pid for each in self._asides if each.pid}\n",
+        "supervisor.child_process:ChildProcess.start",
+        "self._tree.own_pids.add(self.pid)",
         "",
-        "process/test_hooks.py::test_the_sweep_of_the_command_leaves_it_alone",
+        "process/test_hooks.py::test_killing_the_command_spares_hooks",
     ),
-    Mutant(
+    Guard(
         "a hook's orphans stay with its keeper (PR_SET_CHILD_SUBREAPER)",
-        "supervisor/aside.py",
-        "        platform.adopt_orphans()\n",
+        "supervisor.subtree:Subtree._contain",
+        "system.adopt_orphans()",
         "",
-        "process/test_hooks.py::test_the_sweep_of_the_command_leaves_it_alone",
+        "process/test_hooks.py::test_killing_the_command_spares_hooks",
     ),
-    Mutant(
+    Guard(
         "what a hook leaves is killed",
-        "supervisor/aside.py",
-        "            Sweep(Tree(), Deadline(None, 0.0), self._log).blindly()\n",
-        "            pass\n",
-        "process/test_hooks.py::test_what_it_leaves_is_killed_when_it_ends",
+        "supervisor.subtree:Subtree._contain",
+        "TreeKiller(ProcessTree(), Deadline(None, 0.0), self._log).kill_until_empty()",
+        "pass",
+        "process/test_hooks.py::test_processes_that_a_hook_leaves_are_killed_when_it_ends",
     ),
-    Mutant(
+    Guard(
+        "a lock file is let go before kleader's exit waits for a hook",
+        "supervisor.state_machine:RunStateMachine._without_elector",
+        "self._elector.launcher.let_go()\nif not self._new_leader.subtree.running:\n    self._fire(Event.RELEASED)",
+        "if not self._new_leader.subtree.running:\n    self._fire(Event.RELEASED)",
+        "process/test_hooks.py::test_a_hook_may_finish_at_the_end_and_delays_no_release",
+    ),
+    Guard(
         "the standby is asked to stop, then killed, before the command starts",
-        "supervisor/life.py",
-        "State.GIVING_WAY if self._plan.standby else State.LEADING",
-        "State.LEADING",
-        "process/test_standby.py::test_it_is_dead_before_the_leading_command_starts[('--ignore-term',)]",
+        "supervisor.state_machine:RunStateMachine._on_lead",
+        "Event.ACQUIRED_BESIDE_STANDBY if self._plan.standby else Event.ACQUIRED",
+        "Event.ACQUIRED",
+        "process/test_standby.py::test_the_standby_is_dead_before_the_leading_command_starts[('--ignore-term',)]",
     ),
-    Mutant(
+    Guard(
         "that nothing of the standby is left is proven by a sweep",
-        "supervisor/life.py",
-        "        if not self._standby.pid:\n            self._begin_sweep(now)\n",
-        "        if not self._standby.pid:\n            self._to(State.SWEEPING)\n            self._swept(now)\n",
-        "process/test_standby.py::test_whoever_of_it_is_stopped_or_killed_before[9-keeper]",
+        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
+        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
+        "    self._fire(Event.KILL)\n    self._after_killing(now)",
+        "process/test_standby.py::test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_killed[9-keeper]",
     ),
-    Mutant(
+    Guard(
         "what keeps a standby is woken up by its supervisor's death (PR_SET_PDEATHSIG)",
-        "supervisor/aside.py",
-        "        platform.die_with_parent(signal.SIGCONT)",
-        "        pass",
-        "process/test_standby.py::test_it_dies_with_a_supervisor_that_is_killed_while_it_waits[stopped]",
+        "supervisor.subtree:Subtree._launch",
+        "signal.SIGCONT",
+        "0",
+        "process/test_standby.py::test_a_standby_dies_with_a_supervisor_that_is_killed_while_waiting[stopped]",
     ),
-    Mutant(
+    Guard(
         "a term that ends while the standby gives way starts nothing",
-        "supervisor/life.py",
-        "            if not (term.over or term.quit):\n                self._to(State.LEADING)",
-        "            if True:\n                self._to(State.LEADING)",
-        "process/test_standby.py::test_an_end_while_it_gives_way_starts_nothing[TERM-143]",
+        "supervisor.state_machine:RunStateMachine._after_killing",
+        "stopped_standby and (not (term.over or term.shutdown_signal))",
+        "stopped_standby",
+        "process/test_standby.py::test_a_term_that_ends_while_the_standby_stops_starts_nothing[TERM-143]",
     ),
-    Mutant(
+    Guard(
         "when the standby is proven dead the deadline comes before the start",
-        "supervisor/life.py",
-        "                self._to(State.LEADING)\n                term.start_at = now\n                return\n",
-        "                self._to(State.LEADING)\n                self._start(now)\n                return\n",
-        "process/test_standby.py::test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start",
+        "supervisor.state_machine:RunStateMachine._after_killing",
+        "term.start_at = now",
+        "self._start(now)",
+        "process/test_standby.py::test_nothing_starts_if_the_last_process_of_the_standby_dies_after_stop_at",
     ),
-    Mutant(
+    Guard(
         "where a keeper's end is the standby's, that is proven",
-        "supervisor/life.py",
-        "            if self._state is State.GIVING_WAY:\n                self._begin_sweep(now)\n",
-        "            if self._state is State.GIVING_WAY:\n"
-        "                self._to(State.SWEEPING)\n                self._swept(now)\n",
-        "process/test_standby.py::test_it_is_dead_when_its_keeper_is_killed_while_it_gives_way",
+        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
+        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
+        "    self._fire(Event.KILL)\n    self._after_killing(now)",
+        "process/test_standby.py::test_the_standby_is_dead_first_though_its_subreaper_is_killed_while_it_stops",
     ),
-    Mutant(
+    Guard(
         "a standby that does not die costs the lock",
-        "supervisor/life.py",
-        "        if now >= term.way_by and not self.over:\n            self._block(now)\n",
+        "supervisor.state_machine:RunStateMachine._act_once",
+        "if now >= self._term.standby_deadline and (not self.ended):\n    self._give_up_lock(now)",
         "",
         "process/test_standby.py::test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started",
     ),
-    Mutant(
+    Guard(
         "what a keeper keeps dies with it",
-        "supervisor/aside.py",
-        "                platform.die_with_parent(signal.SIGKILL)\n",
-        "",
-        "process/test_standby.py::test_it_dies_with_its_keeper_though_nobody_can_sweep",
+        "supervisor.subtree:Subtree._contain",
+        "signal.SIGKILL",
+        "0",
+        "process/test_standby.py::test_the_standby_dies_with_its_subreaper_while_the_supervisor_is_stopped",
     ),
-    Mutant(
+    Guard(
         "neither hook nor standby has the lock",
-        "supervisor/aside.py",
-        "        platform.close_all_but({0, 1, 2, link, *self._log.descriptors})\n",
+        "supervisor.subtree:Subtree._contain",
+        "system.close_all_but({0, 1, 2, link, *self._log.descriptors})",
         "",
-        "process/test_hooks.py::test_no_keeper_has_the_lock",
+        "process/test_hooks.py::test_no_subreaper_inherits_the_lock",
     ),
 ]

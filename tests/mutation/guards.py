@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-from tests.mutation import beside, elector, locks, succession, supervisor, system, watchdog, watching
+from typing import TYPE_CHECKING
+
+from tests.mutation import (
+    beside,
+    election,
+    elector,
+    exporter,
+    killing,
+    locks,
+    succession,
+    supervisor,
+    system,
+    watchdog,
+    whereabouts,
+)
+
+if TYPE_CHECKING:
+    from tests.mutation.guard import Guard
+    from tests.mutation.mutant import Mutant
 
 IN_MEMORY = "unit/test_election_guards.py"
-_ROOMS = (supervisor, succession, elector, watchdog, beside, system, locks, watching)
-MUTANTS = [each for room in _ROOMS for each in room.MUTANTS]
+_ROOMS = (supervisor, succession, elector, watchdog, killing, beside, system, locks, exporter, whereabouts)
+#: Rows whose guards are taken away in memory are not among them: `IN_MEMORY` takes them all away.
+MUTANTS: list[Mutant | Guard] = [each for room in _ROOMS for each in room.MUTANTS]
+TABLE: list[Guard] = [each for each in election.TABLE if each.in_memory]

@@ -2,285 +2,299 @@
 
 from __future__ import annotations
 
-from tests.mutation.mutant import Mutant
+from tests.mutation.guard import Guard
 
 MUTANTS = [
     # --- the start
-    Mutant(
+    Guard(
         "the command dies with its supervisor (PR_SET_PDEATHSIG)",
-        "supervisor/child.py",
-        "            platform.die_with_parent(signal.SIGKILL)\n",
+        "supervisor.child:fork",
+        "system.die_with_parent(signal_at_parents_death)",
         "",
         "process/test_life.py::test_the_command_dies_with_its_supervisor",
     ),
-    Mutant(
+    Guard(
         "who was forked by a supervisor that is dead is no command",
-        "supervisor/child.py",
-        "            if os.getppid() != parent:  # it died before the line above\n                os._exit(FAILED)\n",
-        "",
-        "process/test_deadline.py::test_a_child_whose_supervisor_died_before_the_kernel_was_told_of_it_starts_nothing",
+        "supervisor.child:fork",
+        "os.getppid() == parent",
+        "True",
+        "process/test_deadline.py::test_a_child_whose_supervisor_died_before_pdeathsig_was_set_starts_nothing",
     ),
-    Mutant(
+    Guard(
         "a forked child waits at its gate",
-        "supervisor/child.py",
-        "            if os.read(gate_out, 1):\n",
-        "            if True:\n",
-        "process/test_deadline.py::test_everybody_knows_the_command_before_it_is_let_through",
+        "supervisor.child:spawn",
+        "not os.read(barrier_out, 1)",
+        "False",
+        "process/test_deadline.py::test_the_elector_knows_the_command_before_its_exec",
     ),
-    Mutant(
+    Guard(
         "the elector knows the command before that is let through to exec",
-        "supervisor/leading.py",
-        "        self._elector.tell(m.Started(term.number, main.pid, main.start))\n        main.let_through()\n",
-        "        main.let_through()\n        self._elector.tell(m.Started(term.number, main.pid, main.start))\n",
-        "process/test_deadline.py::test_everybody_knows_the_command_before_it_is_let_through",
+        "supervisor.state_machine:RunStateMachine._start",
+        "self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))\n"
+        "main.release()",
+        "main.release()\n"
+        "self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))",
+        "process/test_deadline.py::test_the_elector_knows_the_command_before_its_exec",
     ),
-    Mutant(
+    Guard(
         "the last look at the clock comes just before exec",
-        "supervisor/child.py",
-        "if platform.clock() >= stop_at:",
-        "if False:",
+        "supervisor.child:become",
+        "system.clock() >= stop_at",
+        "False",
         "process/test_deadline.py::test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing",
     ),
-    Mutant(
+    Guard(
         "the command gets the mask and the dispositions that kleader was started with",
-        "supervisor/child.py",
-        "        signals.restore()\n",
+        "supervisor.child:become",
+        "signals.restore()",
         "",
         "process/test_surroundings.py::test_mask_and_dispositions_are_those_that_kleader_was_started_with",
     ),
-    Mutant(
+    Guard(
         "the command inherits the file lock",
-        "elector/start.py",
-        "        return (self._fd,)\n",
-        "        return ()\n",
+        "elector.start:FileElectors.inherited",
+        "(self._fd,)",
+        "()",
         "process/test_surroundings.py::test_no_descriptor_leaks_but_the_locks",
     ),
     # --- the deadlines
-    Mutant(
+    Guard(
         "at stop_at the term is given up",
-        "supervisor/life.py",
-        " and now >= min(self._deadline.stop_at, self._kill_at):",
-        " and now >= self._kill_at:",
+        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "min(self._deadline.stop_at, self._kill_at)",
+        "self._kill_at",
         "process/test_deadline.py::test_the_command_is_asked_at_stop_at_and_dead_by_kill_at",
     ),
-    Mutant(
+    Guard(
         "the supervisor wakes for its deadlines",
-        "supervisor/life.py",
-        "            due += [self._kill_at, math.inf if term.lost else self._deadline.stop_at]\n",
-        "            pass\n",
+        "supervisor.state_machine:RunStateMachine.due",
+        "due += [self._kill_at, math.inf if term.lost else self._deadline.stop_at]",
+        "pass",
         "process/test_deadline.py::test_the_command_is_asked_at_stop_at_and_dead_by_kill_at",
     ),
-    Mutant(
+    Guard(
         "past kill_at there is no grace",
-        "supervisor/life.py",
-        "            kill = now >= self._kill_at\n",
-        "            kill = False\n",
+        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "now >= self._kill_at",
+        "False",
         "process/test_deadline.py::test_a_supervisor_that_wakes_after_kill_at_kills_first",
     ),
-    Mutant(
+    Guard(
         "a stop under way ends with the lease",
-        "supervisor/life.py",
-        "        if self._state in _TIMED and now",
-        "        if self._state is State.LEADING and now",
-        "process/test_deadline.py::test_a_stop_that_somebody_asked_for_ends_with_the_lease",
+        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "self._state in LIMITED",
+        "self._state is State.LEADING",
+        "process/test_deadline.py::test_a_stop_on_sigterm_ends_with_the_lease",
     ),
-    Mutant(
+    Guard(
         "the kernel's timer kills a supervisor that sleeps over kill_at",
-        "supervisor/deadline.py",
-        "        self._arm(max(kill_at, now) + self.margin)\n",
+        "supervisor.deadline:Deadline.begin",
+        "self._arm(max(kill_at, now) + self.margin)",
         "",
         "process/test_deadline.py::test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it",
     ),
-    Mutant(
+    Guard(
         "the kernel's timer moves with each renewal",
-        "supervisor/deadline.py",
-        "        self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at), now)\n",
-        "        self.stop_at, self.kill_at = max(stop_at, self.stop_at), max(kill_at, self.kill_at)\n",
+        "supervisor.deadline:Deadline.extend",
+        "self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at), now)",
+        "self.stop_at, self.kill_at = (max(stop_at, self.stop_at), max(kill_at, self.kill_at))",
         "process/test_deadline.py::test_a_renewal_moves_the_deadlines_and_only_forward",
     ),
-    Mutant(
+    Guard(
         "deadlines move forward only",
-        "supervisor/deadline.py",
-        "max(stop_at, self.stop_at), max(kill_at, self.kill_at), now)",
-        "stop_at, kill_at, now)",
+        "supervisor.deadline:Deadline.extend",
+        "self.begin(max(stop_at, self.stop_at), max(kill_at, self.kill_at), now)",
+        "self.begin(stop_at, kill_at, now)",
         "process/test_deadline.py::test_a_renewal_moves_the_deadlines_and_only_forward",
     ),
-    Mutant(
+    Guard(
         "who kills past kill_at is not killed for it by the kernel's timer",
-        "supervisor/deadline.py",
-        "        if now >= self.kill_at:\n            self._arm(now + self.margin)\n",
-        "        pass\n",
+        "supervisor.deadline:Deadline.awake",
+        "if now >= self.kill_at:\n    self._arm(now + self.margin)",
+        "pass",
         "unit/test_sweep.py::test_who_kills_does_not_count_as_asleep",
     ),
-    Mutant(
+    Guard(
         "where somebody else may lead there is no grace",
-        "supervisor/life.py",
-        "            self._lose(message.reason, now, kill=message.kill_now)\n",
-        "            self._lose(message.reason, now, kill=False)\n",
+        "supervisor.state_machine:RunStateMachine._on_lost",
+        "lost.kill_now",
+        "False",
         "process/test_deadline.py::test_with_kill_now_there_is_no_grace",
     ),
-    Mutant(
+    Guard(
         "messages of another term count for nothing",
-        "supervisor/life.py",
-        "            elif message.term == self._term.number:\n",
-        "            else:\n",
-        "process/test_deadline.py::test_words_of_another_term_and_after_the_loss_count_for_nothing",
+        "supervisor.state_machine:RunStateMachine.receive",
+        "if message.term == self._term.number:\n"
+        "    handler, states = self._handlers.get(type(message), (None, ()))\n"
+        "    if handler and self._state in states:\n        handler(message, now)",
+        "handler, states = self._handlers.get(type(message), (None, ()))\nif handler and self._state in states:\n"
+        "    handler(message, now)",
+        "process/test_deadline.py::test_messages_of_another_term_and_after_the_loss_are_ignored",
     ),
-    Mutant(
+    Guard(
         "a renewal that is told after the loss counts for nothing",
-        "supervisor/life.py",
-        "        elif not self._term.lost:\n            self._deadline.extend(",
-        "        else:\n            self._deadline.extend(",
-        "process/test_deadline.py::test_words_of_another_term_and_after_the_loss_count_for_nothing",
+        "supervisor.state_machine:RunStateMachine._on_extend",
+        "if not self._term.lost:\n    self._deadline.extend(extend.stop_at, extend.kill_at, now)\n"
+        "    self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)",
+        "self._deadline.extend(extend.stop_at, extend.kill_at, now)\n"
+        "self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)",
+        "process/test_deadline.py::test_messages_of_another_term_and_after_the_loss_are_ignored",
     ),
-    Mutant(
+    Guard(
         "without an elector the tree is killed a kill budget earlier",
-        "supervisor/deadline.py",
-        "return min(self.kill_at, max(self.kill_at - self._budget, alone_since))",
-        "return self.kill_at",
+        "supervisor.deadline:Deadline.kill_by",
+        "min(self.kill_at, max(self.kill_at - self._budget, alone_since))",
+        "self.kill_at",
         "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
     ),
-    Mutant(
+    Guard(
         "with an elector it is not",
-        "supervisor/minder.py",
-        "        if self._elector.fd is not None:\n            return math.inf\n        return self._elector.gone_at +",
-        "        return self._elector.gone_at +",
+        "supervisor.elector_process:ElectorProcess.kill_alone_at",
+        "if self._channel:\n    return math.inf",
+        "",
         "process/test_deadline.py::test_with_an_elector_to_act_in_its_place_the_grace_is_whole",
     ),
-    Mutant(
+    Guard(
         "nor while the elector is replaced",
-        "supervisor/minder.py",
-        "(0.0 if term.lost else _REPLACED)",
+        "supervisor.elector_process:ElectorProcess.kill_alone_at",
+        "0.0 if term.lost else _REPLACED_SECONDS",
         "0.0",
         "process/test_deadline.py::test_an_elector_that_is_being_replaced_costs_nothing_however_large_the_kill_budget",
     ),
-    Mutant(
+    Guard(
         "after the loss no elector is waited for",
-        "supervisor/minder.py",
-        "(0.0 if term.lost else _REPLACED)",
-        "_REPLACED",
-        "unit/test_minder.py::test_who_has_no_elector_is_alone_once_another_could_be_there_or_the_lock_is_lost",
+        "supervisor.elector_process:ElectorProcess.kill_alone_at",
+        "0.0 if term.lost else _REPLACED_SECONDS",
+        "_REPLACED_SECONDS",
+        "unit/test_elector_process.py::"
+        "test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is_lost",
     ),
-    Mutant(
+    Guard(
         "an elector that was hung up on and does not die guards nothing",
-        "supervisor/minder.py",
-        "        if self._elector.fd is not None:\n",
-        "        if self._elector.pid:\n",
-        "unit/test_minder.py::test_who_has_no_elector_is_alone_once_another_could_be_there_or_the_lock_is_lost",
+        "supervisor.elector_process:ElectorProcess.kill_alone_at",
+        "self._channel",
+        "self.process.pid",
+        "unit/test_elector_process.py::"
+        "test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is_lost",
     ),
-    Mutant(
+    Guard(
         "a kill budget before kill_at may come before the renew deadline",
-        "supervisor/life.py",
-        "now >= min(self._deadline.stop_at, self._kill_at):",
-        "now >= self._deadline.stop_at:",
+        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "min(self._deadline.stop_at, self._kill_at)",
+        "self._deadline.stop_at",
         "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
     ),
-    Mutant(
+    Guard(
         "who leaves what does not die does not give up the lock after that",
-        "supervisor/life.py",
-        " and not self.over:\n            self._block",
-        ":\n            self._block",
-        "process/test_standby.py::test_a_third_term_leaves_a_standby_that_does_not_die_though_it_comes_when_the_lock_would_be_given_up",
+        "supervisor.state_machine:RunStateMachine._act_once",
+        "now >= self._term.standby_deadline and (not self.ended)",
+        "now >= self._term.standby_deadline",
+        "process/test_standby.py::test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_released",
     ),
-    Mutant(
+    Guard(
         "a second TERM kills",
-        "supervisor/leading.py",
-        '            self._begin_sweep(now)\n            self._log.warning(f"{name(number)} again: killing")\n',
-        '            self._log.warning(f"{name(number)} again: killing")\n',
-        "process/test_life.py::test_many_terms_are_no_more_than_two",
+        "supervisor.state_machine:RunStateMachine._on_polite",
+        "self._kill(now)",
+        "",
+        "process/test_life.py::test_many_sigterms_in_a_row_count_as_two",
     ),
     # --- the tree
-    Mutant(
+    Guard(
         "a pid that was reaped is sent nothing",
-        "supervisor/child.py",
-        "        if self.status is None:\n",
-        "        if True:\n",
-        "unit/test_minder.py::test_a_command_that_was_reaped_is_sent_nothing",
+        "supervisor.child:Child.send",
+        "self.status is None",
+        "True",
+        "unit/test_elector_process.py::test_a_command_that_was_reaped_is_sent_nothing",
     ),
-    Mutant(
+    Guard(
         "processes that die all the time keep no deadline waiting",
-        "supervisor/child.py",
-        "    while len(found) < most:\n",
-        "    while True:\n",
-        "unit/test_minder.py::test_no_more_are_reaped_in_one_turn_than_asked_for",
+        "procs.reap:reap",
+        "len(found) < most",
+        "True",
+        "unit/test_elector_process.py::test_no_more_children_are_reaped_in_a_turn_than_the_maximum",
     ),
-    Mutant(
+    Guard(
         "orphans come to the supervisor (PR_SET_CHILD_SUBREAPER)",
-        "supervisor/loop.py",
-        "        platform.adopt_orphans()\n",
+        "supervisor.main:_loop",
+        "system.adopt_orphans()",
         "",
         "process/test_tree.py::test_an_orphan_comes_to_kleader_where_it_is_not_pid_1",
     ),
-    Mutant(
+    Guard(
         "nothing is told to be empty before that is proven",
-        "supervisor/life.py",
-        "        if self._state is State.SWEEPING and self._sweep.done(now):\n",
-        "        if self._state is State.SWEEPING:\n",
-        "process/test_deadline.py::test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released",
+        "supervisor.state_machine:RunStateMachine._kill_more",
+        "if empty:\n    self._after_killing(now)",
+        "self._after_killing(now)",
+        "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
-    Mutant(
+    Guard(
         "a tree that nobody can look at is not empty",
-        "supervisor/tree.py",
-        "        if children == []:\n",
-        "        if not children:\n",
+        "procs.tree_killer:TreeKiller.poll",
+        "children == []",
+        "not children",
         "unit/test_sweep.py::test_who_cannot_be_looked_for_is_not_gone",
     ),
-    Mutant(
+    Guard(
         "what is left alive by force is not released",
-        "supervisor/leading.py",
-        "            self._status = self._status or 128 + number\n            self._to(State.ENDED)\n",
-        "            self._end(self._status or 128 + number, now)\n",
-        "process/test_deadline.py::test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released",
+        "supervisor.state_machine:RunStateMachine._on_polite",
+        "self._status = self._status or SIGNALLED + number\nself._fire(Event.ABANDON)",
+        "self._end(self._status or SIGNALLED + number, now)",
+        "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
-    Mutant(
+    Guard(
         "only a hand that comes back leaves what will not die",
-        "supervisor/leading.py",
-        "        elif now >= self._sweep.began + _DELIBERATE:\n",
-        "        else:\n",
-        "process/test_deadline.py::test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released",
+        "supervisor.state_machine:RunStateMachine._on_polite",
+        "if now >= self._killer.began_at + _DELIBERATE_SECONDS:\n"
+        "    self._log.error(f'{name(number)} again: leaving processes that will not die; the lock is not "
+        "released', event='processes_abandoned')\n    self._status = self._status or SIGNALLED + number\n"
+        "    self._fire(Event.ABANDON)",
+        "self._log.error(f'{name(number)} again: leaving processes that will not die; the lock is not released', "
+        "event='processes_abandoned')\nself._status = self._status or SIGNALLED + number\n"
+        "self._fire(Event.ABANDON)",
+        "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
-    Mutant(
+    Guard(
         "after an end by itself the tree is swept",
-        "supervisor/leading.py",
-        "            self._begin_sweep(now)\n\n    def _on_yield(",
-        "            self._to(State.SWEEPING)\n            self._swept(now)\n\n    def _on_yield(",
+        "supervisor.state_machine:RunStateMachine._on_main",
+        "self._kill(now)",
+        "self._fire(Event.KILL)\nself._after_killing(now)",
         "process/test_tree.py::test_a_descendant_deaf_to_term_is_dead_before_the_next_leader[by itself]",
     ),
-    Mutant(
+    Guard(
         "between two starts the tree is swept",
-        "supervisor/leading.py",
-        "            self._begin_sweep(now)\n\n    def _on_yield(",
-        "            if self._command.again:\n"
-        "                self._to(State.SWEEPING)\n                self._swept(now)\n"
-        "            else:\n                self._begin_sweep(now)\n\n    def _on_yield(",
+        "supervisor.state_machine:RunStateMachine._on_main",
+        "self._kill(now)",
+        "if self._command.restart_wanted:\n    self._fire(Event.KILL)\n    self._after_killing(now)\nelse:\n"
+        "    self._kill(now)",
         "process/test_life.py::test_a_command_that_ended_is_started_again_as_asked[always-0-2]",
     ),
-    Mutant(
+    Guard(
         "who comes by the death of a parent is killed",
-        "supervisor/tree.py",
-        "            self._strike(children or [])\n            return False\n",
-        "            return False\n",
+        "procs.tree_killer:TreeKiller.poll",
+        "self._kill_children(children or [])",
+        "",
         "unit/test_sweep.py::test_who_comes_to_us_by_a_death_is_killed_at_once",
     ),
-    Mutant(
+    Guard(
         "who is below a process that will not die is killed",
-        "supervisor/tree.py",
-        "                        platform.kill(each, signal.SIGKILL)\n",
-        "                        pass\n",
+        "procs.killer:kill_round",
+        "not system.sigkill(process)",
+        "False",
         "unit/test_sweep.py::test_who_is_below_a_process_that_will_not_die_is_killed_all_the_same",
     ),
-    Mutant(
+    Guard(
         "the elector outlives the sweep, to release",
-        "supervisor/minder.py",
-        "        self._command.tree.spared.add(elector.pid)\n",
-        "",
+        "supervisor.child_process:ChildProcess.start",
+        "self._tree.own_pids.add(self.pid)",
+        "pass",
         "process/test_deadline.py::test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor",
     ),
-    Mutant(
+    Guard(
         "a supervisor that fails inside leaves nothing alive",
-        "supervisor/loop.py",
-        "            self._life.end_blindly()\n",
+        "supervisor.main:run",
+        "machine.kill_blindly()",
         "",
-        "process/test_deadline.py::test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing",
+        "process/test_deadline.py::"
+        "test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing",
     ),
 ]

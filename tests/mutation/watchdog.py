@@ -2,276 +2,285 @@
 
 from __future__ import annotations
 
-from tests.mutation.mutant import Mutant
+from tests.mutation.guard import Guard
 
 MUTANTS = [
     # --- the second guard
-    Mutant(
+    Guard(
         "the second guard asks before it kills",
-        "elector/watchdog.py",
-        "        silent = self.heard_at < self._asked_at and ",
-        "        silent = ",
+        "elector.watchdog:Watchdog.check",
+        "self.answered_at < self._asked_at and self._asked_at >= self.deadline - self._answer_timeout",
+        "self._asked_at >= self.deadline - self._answer_timeout",
         "unit/test_watchdog.py::test_a_supervisor_that_answers_is_left_to_its_sweep",
     ),
-    Mutant(
+    Guard(
         "it asks anew at each kill_at",
-        "elector/watchdog.py",
-        " and self._asked_at >= self._at - self._patience\n",
-        "\n",
+        "elector.watchdog:Watchdog.check",
+        "self.answered_at < self._asked_at and self._asked_at >= self.deadline - self._answer_timeout",
+        "self.answered_at < self._asked_at",
         "unit/test_watchdog.py::test_a_renewal_moves_it_all",
     ),
-    Mutant(
+    Guard(
         "it acts on the kill_at that the supervisor keeps to",
-        "elector/watchdog.py",
-        "        return min(self.kill_at, self.told)\n",
-        "        return self.kill_at\n",
+        "elector.watchdog:Watchdog.deadline",
+        "min(self.kill_at, self.supervisor_kill_at)",
+        "self.kill_at",
         "process/test_watchdog.py::test_what_a_stopped_supervisors_command_daemonised_last_dies_before_it",
     ),
-    Mutant(
+    Guard(
         "it acts on its own where that is less",
-        "elector/watchdog.py",
-        "        return min(self.kill_at, self.told)\n",
-        "        return self.told\n",
+        "elector.watchdog:Watchdog.deadline",
+        "min(self.kill_at, self.supervisor_kill_at)",
+        "self.supervisor_kill_at",
         "unit/test_watchdog.py::test_what_the_supervisor_keeps_to_counts_where_it_is_less",
     ),
-    Mutant(
+    Guard(
         "it strikes before the kernel does",
-        "elector/watchdog.py",
-        "        self._patience = max(kill_budget, 0.08) / 10  #",
-        "        self._patience = max(kill_budget, 0.08) / 4  #",
+        "elector.watchdog:Watchdog.__init__",
+        "10",
+        "4",
         "unit/test_watchdog.py::test_whenever_one_falls_asleep_its_tree_is_killed_before_the_kernel_kills_it",
     ),
-    Mutant(
+    Guard(
         "it kills what is below the supervisor before that itself",
-        "elector/watchdog.py",
-        "            self._orphans.clear(self._margin)\n",
-        "            self._orphans.kill_supervisor()\n",
+        "elector.watchdog:Watchdog._kill",
+        "self._tracker.kill_below_supervisor(self._margin)",
+        "self._tracker.kill_supervisor() is None",
         "process/test_watchdog.py::test_what_a_stopped_supervisors_command_daemonised_last_dies_before_it",
     ),
-    Mutant(
+    Guard(
         "who goes on saying nothing is killed",
-        "elector/watchdog.py",
-        "                self._orphans.kill_supervisor()\n",
+        "elector.watchdog:Watchdog._kill",
+        "self._tracker.kill_supervisor()",
         "",
         "unit/test_watchdog.py::"
         "test_the_tree_of_one_that_does_not_answer_is_killed_first_and_nothing_is_written_before",
     ),
-    Mutant(
+    Guard(
         "it sweeps after that",
-        "elector/watchdog.py",
-        "                self._orphans.sweep()\n",
+        "elector.watchdog:Watchdog._kill",
+        "self._tracker.kill_once()",
         "",
         "unit/test_watchdog.py::"
         "test_the_tree_of_one_that_does_not_answer_is_killed_first_and_nothing_is_written_before",
     ),
-    Mutant(
+    Guard(
         "it hears before it judges",
-        "elector/loop.py",
-        "        self._on_link()  # or",
-        "        # or",
+        "elector.loop:Loop._on_timer",
+        "self._on_link()",
+        "",
         "unit/test_elector_loop.py::test_an_answer_that_has_come_is_heard_before_it_is_missed",
     ),
-    Mutant(
+    Guard(
         "who has to kill renews no longer",
-        "elector/loop.py",
-        "        if self._watchdog and self._watchdog.ring() and self._state:\n",
-        "        if self._watchdog and self._watchdog.ring() and False:\n",
+        "elector.loop:Loop._on_timer",
+        "self._state",
+        "False",
         "unit/test_elector_loop.py::test_an_elector_that_has_to_kill_renews_no_longer",
     ),
-    Mutant(
+    Guard(
         "it knows what the supervisor keeps to",
-        "elector/loop.py",
-        "            self._watchdog.told = message.kill_at\n",
-        "            pass\n",
+        "elector.loop:Loop._hear",
+        "self._watchdog.supervisor_kill_at = message.kill_at",
+        "pass",
         "process/test_watchdog.py::test_what_a_stopped_supervisors_command_daemonised_last_dies_before_it",
     ),
-    Mutant(
+    Guard(
         "the supervisor tells what it keeps to",
-        "supervisor/life.py",
-        "m.Alive(self._term.number, self._deadline.kill_at)",
-        "m.Alive(self._term.number, math.inf)",
+        "supervisor.state_machine:RunStateMachine.receive",
+        "self._deadline.kill_at",
+        "math.inf",
         "process/test_watchdog.py::test_what_a_stopped_supervisors_command_daemonised_last_dies_before_it",
     ),
-    Mutant(
+    Guard(
         "who takes over knows it too",
-        "elector/loop.py",
-        "            self._watchdog.told = self._watchdog.kill_at = assign.t0 +",
-        "            self._watchdog.kill_at = assign.t0 +",
+        "elector.loop:Loop._assigned",
+        "self._watchdog.supervisor_kill_at = self._watchdog.kill_at",
+        "pass",
         "unit/test_elector_loop.py::test_who_takes_over_knows_what_the_supervisor_keeps_to",
     ),
-    Mutant(
+    Guard(
         "it hurries where somebody else may lead",
-        "elector/loop.py",
-        "            self._watchdog.hurry()\n",
-        "            pass\n",
+        "elector.loop:Loop._lose",
+        "self._watchdog.kill_now()",
+        "pass",
         "unit/test_elector_loop.py::test_the_second_guard_hurries_where_somebody_else_may_lead",
     ),
-    Mutant(
+    Guard(
         "who hurries does not put off",
-        "elector/watchdog.py",
-        "        self.kill_at = min(self.kill_at, platform.clock())\n",
-        "        self.kill_at = platform.clock()\n",
+        "elector.watchdog:Watchdog.kill_now",
+        "min(self.kill_at, system.clock())",
+        "system.clock()",
         "unit/test_watchdog.py::test_who_has_to_be_dead_now_is_asked_now",
     ),
-    Mutant(
+    Guard(
         "it is armed when the term begins",
-        "elector/loop.py",
-        "            self._watchdog.kill_at = lead.kill_at\n",
-        "",
+        "elector.loop:Loop._lead",
+        "self._watchdog.kill_at = lead.kill_at",
+        "pass",
         "unit/test_elector_loop.py::test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only",
     ),
-    Mutant(
+    Guard(
         "it moves forward only",
-        "elector/loop.py",
+        "elector.loop:Loop._extend",
         "max(self._watchdog.kill_at, extend.kill_at)",
         "extend.kill_at",
         "unit/test_elector_loop.py::test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only",
     ),
-    Mutant(
+    Guard(
         "it is armed in an elector that takes over",
-        "elector/loop.py",
-        "        if self._watchdog and assign.leading:\n",
-        "        if False:\n",
+        "elector.loop:Loop._assigned",
+        "self._watchdog and assign.leading",
+        "False",
         "unit/test_elector_loop.py::test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock",
     ),
-    Mutant(
+    Guard(
         "who takes over knows whom its predecessor was told of",
-        "elector/loop.py",
-        "        for pid, start in assign.started:\n            if self._orphans:\n",
-        "        for pid, start in assign.started:\n            if False:\n",
+        "elector.loop:Loop._assigned",
+        "if self._tracker:\n    self._tracker.add(pid, start)",
+        "if False:\n    self._tracker.add(pid, start)",
         "unit/test_elector_loop.py::test_what_a_predecessor_was_told_of_is_killed_when_the_supervisor_dies",
     ),
     # --- whom it sweeps
-    Mutant(
+    Guard(
         "a supervisor is known by its start time, too",
-        "elector/orphans.py",
-        "and now and now.start == self._start:",
-        "and now:",
+        "procs.process_tracker:ProcessTracker.kill_supervisor",
+        "self.supervisor != 1 and now and (now.start == self._start)",
+        "self.supervisor != 1 and now",
         "unit/test_watchdog.py::test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else",
     ),
-    Mutant(
+    Guard(
         "what is below a supervisor that is dead is nobody's",
-        "elector/orphans.py",
-        "            if self.supervisor_lives():  # else",
-        "            if True:  # else",
+        "procs.process_tracker:ProcessTracker._below",
+        "if not self.supervisor_lives():\n    return []",
+        "",
         "unit/test_watchdog.py::test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else",
     ),
-    Mutant(
+    Guard(
         "what was seen is known by its start time, too",
-        "elector/orphans.py",
-        " if pid in table and table[pid].start == start}",
-        " if pid in table}",
+        "procs.process_tracker:ProcessTracker._find",
+        "[pid for pid in ... if table[pid].start == self._known[pid]]",
+        "[pid for pid in ...]",
         "unit/test_watchdog.py::test_a_pid_that_is_another_processs_by_now_is_not_swept",
     ),
-    Mutant(
+    Guard(
+        "a process with the pid of a dead supervisor is killed with the others",
+        "procs.process_tracker:ProcessTracker._find",
+        "{self.supervisor} if self.supervisor_lives() else set[int]()",
+        "{self.supervisor}",
+        "unit/test_watchdog.py::test_a_process_of_the_command_with_the_pid_of_the_dead_supervisor_is_killed",
+    ),
+    Guard(
         "what the supervisor has below it is seen while it lives",
-        "elector/orphans.py",
-        "                self._known |= seen\n",
-        "                pass\n",
+        "procs.process_tracker:ProcessTracker.scan",
+        "self._below()",
+        "pass",
         "unit/test_watchdog.py::test_what_is_below_a_supervisor_is_known_when_that_is_dead",
     ),
-    Mutant(
+    Guard(
+        "and while it is killed",
+        "procs.process_tracker:ProcessTracker._below",
+        "self._known |= {process.pid: process.start for process in found}",
+        "",
+        "unit/test_killer.py::test_what_the_elector_finds_while_it_kills_is_known_to_its_last_resort",
+    ),
+    Guard(
         "who carries the term's marker is found",
-        "elector/orphans.py",
-        "and pid not in own and platform.environment_has(pid, self._marker)\n",
-        "and False\n",
+        "procs.process_tracker:ProcessTracker._find",
+        "system.environment_has(pid, self._marker)",
+        "False",
         "unit/test_watchdog.py::test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is",
     ),
-    Mutant(
+    Guard(
         "who descends from what is known is found",
-        "elector/orphans.py",
-        "        known |= {each.pid: each for each in platform.descendants(table, roots, own)}\n",
-        "",
+        "procs.process_tracker:ProcessTracker._find",
+        "self._family(table, [*roots, *supervisor], excluded)",
+        "[table[pid] for pid in roots]",
         "unit/test_watchdog.py::test_who_descends_from_the_command_is_swept_with_it",
     ),
-    Mutant(
+    Guard(
         "who descends from who carries the marker is found",
-        "elector/orphans.py",
-        "        marked |= {each.pid: each for each in below}\n",
-        "",
+        "procs.process_tracker:ProcessTracker._find",
+        "self._family(table, marked, excluded)",
+        "[table[pid] for pid in marked]",
         "unit/test_watchdog.py::test_who_descends_from_one_that_carries_the_terms_marker_is_swept_with_it",
     ),
-    Mutant(
+    Guard(
         "who is known is killed before environments are read",
-        "elector/orphans.py",
-        "        left = _strike(known.values())\n"
-        "        marked = {\n"
-        "            pid: each\n"
-        "            for pid, each in table.items()\n"
-        "            if pid not in known and pid not in own and platform.environment_has(pid, self._marker)\n"
-        "        }\n",
-        "        marked = {\n"
-        "            pid: each\n"
-        "            for pid, each in table.items()\n"
-        "            if pid not in known and pid not in own and platform.environment_has(pid, self._marker)\n"
-        "        }\n"
-        "        left = _strike(known.values())\n",
+        "procs.process_tracker:ProcessTracker._find",
+        "yield from known",
+        "any((system.environment_has(pid, self._marker) for pid in table))\nyield from known",
         "unit/test_watchdog.py::test_who_is_known_is_killed_before_anybodys_environment_is_read",
     ),
-    Mutant(
+    Guard(
         "below a supervisor is nobody once the same are dead twice",
-        "elector/orphans.py",
-        "            elif pids == dead:\n",
-        "            elif True:\n",
+        "procs.killer:kill_until_none",
+        "not living and found == previous",
+        "not living",
         "unit/test_watchdog.py::test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice",
     ),
-    Mutant(
+    Guard(
+        "nor are processes that each start the next and exit",
+        "procs.killer:kill_until_none",
+        "living or previous is not None",
+        "living",
+        "unit/test_killer.py::test_an_attempt_ends_though_each_look_finds_other_zombies",
+    ),
+    Guard(
         "what will not die there is not waited for without end",
-        "elector/orphans.py",
-        "        while time.monotonic() < give_up:\n",
-        "        while True:\n",
+        "procs.killer:kill_until_none",
+        "(living or previous is not None) and time.monotonic() >= give_up",
+        "False",
         "unit/test_watchdog.py::test_what_will_not_die_is_not_waited_for_without_end",
     ),
-    Mutant(
+    Guard(
         "a sweep goes on until nothing is found twice",
-        "elector/orphans.py",
-        "        while quiet < 2:",
-        "        while quiet < 1:",
-        "unit/test_watchdog.py::test_the_sweep_ends_when_nothing_is_found_twice_in_a_row",
+        "procs.killer:kill_until_none",
+        "None if living else found",
+        "set() if living else found",
+        "unit/test_watchdog.py::test_killing_ends_when_nothing_is_found_twice_in_a_row",
     ),
-    Mutant(
+    Guard(
         "a shortage of descriptors does not end a sweep",
-        "elector/orphans.py",
-        "            except (OSError, MemoryError):  # too many open files on this machine: again in a moment\n"
-        "                quiet = 0\n",
-        "            except (OSError, MemoryError):  # too many open files on this machine: again in a moment\n"
-        "                quiet += 1\n",
+        "procs.process_tracker:ProcessTracker.kill_until_none",
+        "time.sleep(0.01)",
+        "return True",
         "unit/test_elector_loop.py::test_a_shortage_does_not_end_the_sweep",
     ),
-    Mutant(
+    Guard(
         "a zombie with a second thread is alive",
-        "platform/table.py",
-        " and self.threads <= 1",
-        "",
+        "system.table:Process.dead",
+        "self.state in 'ZX' and self.threads <= 1",
+        "self.state in 'ZX'",
         "unit/test_watchdog.py::test_a_zombie_whose_second_thread_works_is_swept",
     ),
     # --- the log
-    Mutant(
-        "nobody waits for the disk of a log",
-        "log.py",
-        "                self._write = self._behind = _Behind(self._write)\n",
-        "                self._behind = _Behind(self._write)\n",
-        "unit/test_log.py::test_nobody_waits_for_a_disk_that_hangs_and_what_finds_no_room_is_counted",
+    Guard(
+        "a log on a hanging disk delays no process",
+        "log:Log.write_behind",
+        "self._write = self._thread = _WriterThread(self._write)",
+        "self._thread = _WriterThread(self._write)",
+        "unit/test_log.py::test_a_hanging_disk_delays_nothing_and_dropped_lines_are_counted",
     ),
-    Mutant(
-        "nor at the end, for long",
-        "log.py",
-        "lambda: not lines.unfinished_tasks, seconds)",
-        "lambda: not lines.unfinished_tasks)",
-        "unit/test_log.py::test_nobody_waits_for_a_disk_that_hangs_and_what_finds_no_room_is_counted",
+    Guard(
+        "a log on a hanging disk delays no process at its end",
+        "log:_WriterThread.flush",
+        "lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, seconds)",
+        "lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks)",
+        "unit/test_log.py::test_a_hanging_disk_delays_nothing_and_dropped_lines_are_counted",
     ),
-    Mutant(
-        "an elector has a thread write its log",
-        "boot.py",
-        "    log.write_behind()\n",
+    Guard(
+        "the elector has a thread write its log",
+        "launch:elect",
+        "log.write_behind()",
         "",
-        "unit/test_log.py::test_an_elector_gives_signs_of_life_whatever_becomes_of_its_log",
+        "unit/test_log.py::test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs",
     ),
-    Mutant(
-        "and the file lock's guard",
-        "elector/start.py",
-        "                self._log.write_behind()\n",
+    Guard(
+        "the elector of the file lock has a thread write its log",
+        "elector.start:FileElectors.start",
+        "self._log.write_behind()",
         "",
-        "unit/test_log.py::test_the_file_locks_guard_takes_the_lock_whatever_becomes_of_its_log",
+        "unit/test_log.py::test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs",
     ),
 ]

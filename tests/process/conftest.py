@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from kleader.ipc import status_socket
 from tests.support.processes import Process, descendants, wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.support.processes import Processes
 
 KLEADER = [sys.executable, "-m", "kleader"]
+IN_POD = "KUBERNETES_SERVICE_HOST"  # the kubelet gives it to every container
 IN_NAMESPACE = [
     "unshare",
     *([] if os.geteuid() == 0 else ["--map-root-user"]),
@@ -28,6 +32,15 @@ class Start(Protocol):
     """Starts a candidate: `candidate(command, "--restart=always", name="a")`."""
 
     def __call__(self, command: list[str], *options: str, **more: Any) -> Process: ...  # noqa: ANN401
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the kleaders of this test are asked, as in a Pod, and no others. An address has little room for a path."""
+    with tempfile.TemporaryDirectory(prefix="kleader-") as directory:
+        monkeypatch.setenv(status_socket.RUNTIME_DIR, f"{directory}/here")
+        monkeypatch.setenv(IN_POD, "10.0.0.1")
+        yield Path(directory, "here")
 
 
 @pytest.fixture
@@ -68,12 +81,14 @@ def lead(stop_at: float, kill_at: float, **more: Any) -> dict[str, Any]:  # noqa
 
 
 @pytest.fixture
-def scripted(processes: Processes, tmp_path: Path) -> Scripted:
+def scripted(processes: Processes, tmp_path: Path, place: Path) -> Scripted:
+    """Supervisors whose status socket no other test finds: a connection would wake them."""
+
     def start(command: list[str], script: list[Any], *options: str, **more: Any) -> Process:  # noqa: ANN401
-        plan = tmp_path / "script.json"
+        plan, before = tmp_path / "script.json", more.pop("before", [])
         known = {"command": command, "script": script, "options": options, "heard": str(tmp_path / "heard")}
         plan.write_text(json.dumps({**known, **more}))
-        return processes.start([sys.executable, "-m", "tests.process.scripted", plan])
+        return processes.start([*before, sys.executable, "-m", "tests.process.scripted", plan])
 
     return start
 

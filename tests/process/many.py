@@ -1,6 +1,6 @@
 """Run many supervisors from one process, each a real one: `many.py [pid1]`, then a JSON list of commands on stdin.
 
-Answers with the list of their exit statuses. The command line is read once, so that 256 of them take seconds.
+Answers with the list of their exit statuses. The command line is read once, so that many of them take seconds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import resource
 import sys
 from typing import TYPE_CHECKING
 
-from kleader import boot, platform
+from kleader import launch, system
 from kleader.cli.main import cli
-from kleader.link import plan as plans
+from kleader.ipc import plan as plans
 
 if TYPE_CHECKING:
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
 _NEW_NAMESPACES = 0x20000000 | 0x00020000  # PID and mount
 _AT_ONCE = 4
@@ -26,16 +26,16 @@ _AT_ONCE = 4
 def checked() -> Plan:
     """The plan that the command line makes."""
     caught: list[Plan] = []
-    boot.become_supervisor = caught.append  # type: ignore[assignment]
+    launch.become_supervisor = caught.append  # type: ignore[assignment]
     cli.main(["run", "--leader-elect=false", "-q", "--", "true"], prog_name="kleader", standalone_mode=False)
     return caught[0]
 
 
 def supervise(plan: Plan, command: list[str]) -> None:
     """Become one supervisor; never returns."""
-    fd = platform.anonymous_file()
+    fd = system.anonymous_file()
     plans.save(plan._replace(command=command), fd)
-    os._exit(boot.supervise(fd))
+    os._exit(launch.supervise(fd))
 
 
 def first_of_namespace(plan: Plan, command: list[str]) -> None:

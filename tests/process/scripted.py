@@ -6,13 +6,16 @@ too, or after that file was found. next: the script of every other candidate's.
 heard: the file to which each elector appends what it hears, with the instant, its own start's and pid, and who is below
 the supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
-fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before gate", "before kill" of the elector;
+fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before release";
 or where the forked child does: "before PDEATHSIG";
 or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's;
+or "an old Python": it lacks what kernel headers before 5.3 had not;
+or "no killer": as it hears of a renewal, all that finds processes and kills them has no memory;
 or "undying": an elector that the supervisor kills does not die of it.
 when: the supervisor stops itself before it takes signals, once, as soon as a file of this name exists.
 no_timer: without the kernel's guard.
 full: while a file of this name exists, there is no room for another elector.
+other_version: an elector that is started in the middle of a term is of another version, as after an upgrade.
 """
 
 from __future__ import annotations
@@ -26,18 +29,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader import boot, platform
+from kleader import launch, system
 from kleader.cli.main import cli
 from kleader.elector import start
-from kleader.link import messages as m
-from kleader.link import plan as plans
-from kleader.link.channel import Channel
+from kleader.ipc import messages as m
+from kleader.ipc import plan as plans
+from kleader.ipc.channel import Channel
+from kleader.procs.tree_killer import TreeKiller
 from kleader.supervisor import child
-from kleader.supervisor.elector import Elector
-from kleader.supervisor.life import Life
+from kleader.supervisor.child import Child
+from kleader.supervisor.child_process import ChildProcess
+from kleader.supervisor.state_machine import RunStateMachine
 
 if TYPE_CHECKING:
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
 KILL = os.kill
 TYPES: dict[str, Any] = {
@@ -54,10 +59,12 @@ TYPES: dict[str, Any] = {
 class Scripted:
     """Starts electors that do as they are told."""
 
+    heartbeat_timeout = float("inf")
     inherited: tuple[int, ...] = ()
     releases = True
 
     def __init__(self, script: list[list[Any]], after: list[list[Any]], heard: str, full: str) -> None:
+        self.other_version = False
         self._script, self._next, self._heard, self._full = script, after, heard, full
 
     def holder(self) -> str:
@@ -71,10 +78,12 @@ class Scripted:
         """A fork."""
         if os.path.exists(self._full):  # noqa: PTH110
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        ours, theirs = platform.link_pair()
+        ours, theirs = system.link_pair()
         pid = os.fork()
         if pid == 0:
             ours.close()
+            if leading and self.other_version:
+                os._exit(plans.OTHER_VERSION)
             play(Channel(theirs), [] if leading else self._script, self._heard)
             os._exit(0)
         self._script = self._next
@@ -84,14 +93,14 @@ class Scripted:
 
 def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
     """One elector's life."""
-    born, left, assigned = platform.clock(), script[:], False
+    born, left, assigned = system.clock(), script[:], False
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     while channel.open:
         while assigned and left and is_time(left[0][0], born):
             when, kind, fields = left.pop(0)
             for name in {"stop_at", "kill_at"} & set(fields):
-                fields[name] += platform.clock() if isinstance(when, str) else born
+                fields[name] += system.clock() if isinstance(when, str) else born
             channel.send(TYPES[kind](**{"term": 1, **fields}))
             if isinstance(when, str):
                 Path(f"{when}.said").touch()
@@ -99,7 +108,7 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
         for message in channel.receive():
             assigned = True
             children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
-            told = {"type": type(message).__name__, "at": platform.clock(), "children": children, "pid": os.getpid()}
+            told = {"type": type(message).__name__, "at": system.clock(), "children": children, "pid": os.getpid()}
             told["born"] = born
             with Path(heard).open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**message._asdict(), **told}) + "\n")
@@ -111,7 +120,7 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
 
 def is_time(when: float | str, born: float) -> bool:
     """Whether something is to be said by now."""
-    return os.path.exists(when) if isinstance(when, str) else platform.clock() >= born + when  # noqa: PTH110
+    return os.path.exists(when) if isinstance(when, str) else system.clock() >= born + when  # noqa: PTH110
 
 
 def stop_once(room: Any, name: str, when: str = "/") -> None:  # noqa: ANN401
@@ -133,6 +142,20 @@ def fail(*_: object) -> None:
     raise RuntimeError(message)
 
 
+def exhaust(*_: object) -> None:
+    """As where there is no memory."""
+    raise MemoryError
+
+
+def lose_the_killer(*_: object) -> None:
+    """From here on nothing of kleader's own can find a process or kill one."""
+    for name in ("children", "below", "kill", "sigkill", "process", "processes", "dead_for_good"):
+        setattr(system, name, exhaust)
+    for room, name in ((Child, "kill"), (TreeKiller, "kill_until_empty")):
+        setattr(room, name, exhaust)
+    exhaust()
+
+
 def refuse(pid: int, number: int) -> None:
     """As the kernel where the process has changed its user; the elector has not."""
     line = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty: it has ended
@@ -141,11 +164,26 @@ def refuse(pid: int, number: int) -> None:
     KILL(pid, number)
 
 
+def spoil(fault: str) -> None:
+    """What goes wrong in the supervisor, or is missing."""
+    if fault == "a bug":
+        RunStateMachine._on_extend = fail  # type: ignore[assignment,method-assign]
+    elif fault == "may not kill":
+        os.kill = refuse
+        os.killpg = refuse
+    elif fault == "an old Python":
+        del os.pidfd_open, os.memfd_create
+    elif fault == "no killer":
+        RunStateMachine._on_extend = lose_the_killer  # type: ignore[assignment,method-assign]
+    elif fault == "undying":
+        ChildProcess.kill = lambda _self: None  # type: ignore[assignment,method-assign]
+
+
 def main() -> None:
     """As the head of this file says."""
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     caught: list[Plan] = []
-    boot.become_supervisor = caught.append  # type: ignore[assignment]
+    launch.become_supervisor = caught.append  # type: ignore[assignment]
     words = [
         "run",
         "--lock=file:/dev/shm/none",
@@ -158,28 +196,22 @@ def main() -> None:
     cli.main(words, prog_name="kleader", standalone_mode=False)
     if given.get("fault") == "before fork":
         stop_once(child, "spawn")
-    elif given.get("fault") == "before gate":
-        stop_once(child.Child, "let_through")
+    elif given.get("fault") == "before release":
+        stop_once(child.Child, "release")
     elif given.get("fault") == "before PDEATHSIG":
-        stop_once(platform, "die_with_parent")
-    elif given.get("fault") == "before kill":
-        stop_once(Elector, "kill")
-    elif given.get("fault") == "a bug":
-        Life._on_extend = fail  # type: ignore[assignment,method-assign]
-    elif given.get("fault") == "may not kill":
-        os.kill = refuse
-    elif given.get("fault") == "undying":
-        Elector.kill = lambda _self: None  # type: ignore[assignment,method-assign]
+        stop_once(system, "die_with_parent")
+    spoil(given.get("fault", ""))
     if given.get("when"):
-        stop_once(Life, "hear", given["when"])
+        stop_once(RunStateMachine, "receive", given["when"])
     if given.get("no_timer"):
-        platform.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
+        system.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
     starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"], given.get("full", ""))
-    start.Guards = lambda *_: starter  # type: ignore[assignment,misc]
-    Elector.__init__.__defaults__ = (given.get("silence", float("inf")),)
-    fd = platform.anonymous_file()
+    starter.other_version = given.get("other_version", False)
+    start.FileElectors = lambda *_: starter  # type: ignore[assignment,misc]
+    starter.heartbeat_timeout = given.get("silence", float("inf"))
+    fd = system.anonymous_file()
     plans.save(caught[0]._replace(**given.get("plan", {})), fd)
-    os._exit(boot.supervise(fd))
+    os._exit(launch.supervise(fd))
 
 
 main()

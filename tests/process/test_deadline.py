@@ -19,7 +19,7 @@ from tests.support.processes import PATIENCE, alive, wait_gone, wait_until
 if TYPE_CHECKING:
     from tests.process.conftest import Heard, Scripted
     from tests.support.checker import Witness
-    from tests.support.processes import Processes
+    from tests.support.processes import Process, Processes
 
 
 def wait_since_start(heard: Heard, seconds: float) -> None:
@@ -34,19 +34,20 @@ def forked(heard: Heard) -> int:
     return child
 
 
+@pytest.mark.slow
 def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
-    """All that else could wake kleader meanwhile has been by stop_at."""
-    kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(3, 4.5)]])
+    """All that else could wake kleader meanwhile has been by stop_at. Its status says that the kernel did not kill."""
+    script = [[0, "lead", lead(3, 4.5)]]
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), script, plan={"kill": 60, "grace": 1.5})
     term, descendant = witness.wait_start(), witness.wait_descendant()
     kleader.wait_err("lost the lock: the renew deadline has passed")
     kleader.wait_err("stopping the command with SIGTERM")
     assert kleader.wait() == 255
     assert not alive(term.pid)
     assert not alive(descendant.pid)
-    (assign,), (empty,) = heard("Assign"), heard("Empty")
-    assert witness.terms()[0].last / 1e9 < assign["at"] + 5  # with the kill budget
+    (empty,) = heard("Empty")
     assert not empty["release"]
 
 
@@ -61,23 +62,25 @@ def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, h
     assert not heard("Empty")[0]["release"]
 
 
+@pytest.mark.slow
 def test_a_renewal_moves_the_deadlines_and_only_forward(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "renewed"
     backward = [0, "extend", {"stop_at": 0.15, "kill_at": 0.2}]
-    forward = [str(flag), "extend", {"stop_at": 6.0, "kill_at": 6.5}]
-    kleader = scripted(witness.command(), [[0, "lead", lead(4.0, 4.5)], backward, forward])
+    forward = [str(flag), "extend", {"stop_at": 4.0, "kill_at": 4.5}]
+    kleader = scripted(witness.command(), [[0, "lead", lead(3.0, 3.5)], backward, forward])
     witness.wait_start()
     wait_since_start(heard, 0.2)
     flag.touch()
     assert kleader.wait() == 255
     (empty,) = heard("Empty")
-    assert empty["at"] - empty["born"] >= 6
+    assert empty["at"] - empty["born"] >= 4
     assert "the renew deadline has passed" in kleader.err
 
 
-def test_words_of_another_term_and_after_the_loss_count_for_nothing(
+@pytest.mark.slow
+def test_messages_of_another_term_and_after_the_loss_are_ignored(
     scripted: Scripted, witness: Witness, tmp_path: Path
 ) -> None:
     flag = tmp_path / "lost"
@@ -91,7 +94,8 @@ def test_words_of_another_term_and_after_the_loss_count_for_nothing(
     assert kleader.wait() == 255
 
 
-def test_a_stop_that_somebody_asked_for_ends_with_the_lease(scripted: Scripted, witness: Witness) -> None:
+@pytest.mark.slow
+def test_a_stop_on_sigterm_ends_with_the_lease(scripted: Scripted, witness: Witness) -> None:
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(4.0, 4.4)]], "--stop-timeout=600s")
     term = witness.wait_start()
     kleader.signal(signal.SIGTERM)
@@ -120,10 +124,8 @@ def test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor(
     assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
 
 
-def test_everybody_knows_the_command_before_it_is_let_through(
-    scripted: Scripted, witness: Witness, heard: Heard
-) -> None:
-    kleader = scripted(witness.command("--exit-after=0.1"), [[0, "lead", lead(60, 70)]], fault="before gate")
+def test_the_elector_knows_the_command_before_its_exec(scripted: Scripted, witness: Witness, heard: Heard) -> None:
+    kleader = scripted(witness.command("--exit-after=0.1"), [[0, "lead", lead(60, 70)]], fault="before release")
     wait_until(lambda: heard("Started"), "its announcement")
     wait_until(lambda: state(kleader.pid) == "T", "the stop at the gate")
     child = forked(heard)
@@ -135,7 +137,8 @@ def test_everybody_knows_the_command_before_it_is_let_through(
     witness.check(terms=1)
 
 
-@pytest.mark.parametrize("fault", ["before fork", "before gate"])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["before fork", "before release"])
 def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
     scripted: Scripted, witness: Witness, heard: Heard, fault: str
 ) -> None:
@@ -149,7 +152,7 @@ def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
     assert witness.terms() == []
 
 
-def test_a_child_whose_supervisor_died_before_the_kernel_was_told_of_it_starts_nothing(
+def test_a_child_whose_supervisor_died_before_pdeathsig_was_set_starts_nothing(
     scripted: Scripted, witness: Witness
 ) -> None:
     """PR_SET_PDEATHSIG tells of no death before it; the gate had been opened."""
@@ -162,7 +165,7 @@ def test_a_child_whose_supervisor_died_before_the_kernel_was_told_of_it_starts_n
     assert witness.terms() == []
 
 
-def test_a_term_that_comes_with_the_lead_starts_nothing(
+def test_sigterm_that_arrives_with_the_lead_starts_nothing(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     """Both are there when the supervisor looks."""
@@ -180,7 +183,8 @@ def test_a_term_that_comes_with_the_lead_starts_nothing(
     assert witness.terms() == []
 
 
-@pytest.mark.parametrize("fault", ["before fork", "before gate"])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["before fork", "before release"])
 def test_a_supervisor_that_sleeps_over_kill_at_is_killed_by_the_kernel(
     scripted: Scripted, witness: Witness, fault: str
 ) -> None:
@@ -189,6 +193,7 @@ def test_a_supervisor_that_sleeps_over_kill_at_is_killed_by_the_kernel(
     assert witness.terms() == []
 
 
+@pytest.mark.slow
 def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: Scripted, witness: Witness) -> None:
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3.0, 3.5)]])
     term = witness.wait_start()
@@ -197,14 +202,15 @@ def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: 
     wait_gone(term.pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["before the loss", "in the grace", "before a tight deadline", "undying"])
 def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path, gone: str
 ) -> None:
     """It may be late itself, and the kernel's timer would leave the descendants behind. No other can be started."""
-    full, flag, early = tmp_path / "full", tmp_path / "lost", 10
+    full, flag, early = tmp_path / "full", tmp_path / "lost", 5
     told = [str(flag), "lost", {"reason": "not renewed", "kill_now": False}]
-    stop_at = {"in the grace": 500, "before a tight deadline": 600}.get(gone, 7)
+    stop_at = {"in the grace": 500, "before a tight deadline": 600}.get(gone, 3)
     script = [[0, "lead", lead(stop_at, 600)], told]
     plan = {"grace": 600, "kill": 600 - early}
     more = {"plan": plan, "full": str(full), "fault": gone}
@@ -225,14 +231,15 @@ def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_ea
     assert kleader.wait() == 255
 
 
+@pytest.mark.slow
 def test_with_an_elector_to_act_in_its_place_the_grace_is_whole(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
-    plan = {"grace": 4, "kill": 600}
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(7, 600)]], plan=plan)
+    plan = {"grace": 2, "kill": 600}
+    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 600)]], plan=plan)
     term = witness.wait_start()
-    wait_gone(term.pid, timeout=11 + PATIENCE)
-    assert time.clock_gettime(time.CLOCK_BOOTTIME) > heard("Assign")[0]["born"] + 11
+    wait_gone(term.pid, timeout=5 + PATIENCE)
+    assert time.clock_gettime(time.CLOCK_BOOTTIME) > heard("Assign")[0]["born"] + 5
     assert kleader.wait() == 255
     assert "the command did not stop in time: killing" in kleader.err
 
@@ -251,6 +258,7 @@ def test_an_elector_that_is_being_replaced_costs_nothing_however_large_the_kill_
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     """Without the kernel's guard, as PID 1 is: no grace, no second start."""
     script = [[0, "lead", lead(3.0, 3.2)]]
@@ -267,6 +275,7 @@ def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, w
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
     scripted: Scripted, witness: Witness
 ) -> None:
@@ -274,26 +283,6 @@ def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
     kleader = scripted(witness.command("--exit-after=2"), script, "--restart=always")
     assert kleader.wait() == 255
     assert len(witness.terms()) == 1
-
-
-def test_a_ctrl_z_while_the_lead_is_on_its_way_does_not_stop_the_leader(
-    scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
-) -> None:
-    """The elector is killed so that the candidate can sleep, and its last word is that it has the lock."""
-    flag = tmp_path / "leads"
-    kleader = scripted(witness.command(), [[str(flag), "lead", lead(60, 70)]], fault="before kill")
-    wait_until(lambda: heard("Assign"), "the elector")
-    kleader.signal(signal.SIGTSTP)
-    wait_until(lambda: state(kleader.pid) == "T", "the stop before the kill")
-    flag.touch()
-    wait_until(flag.with_suffix(".said").exists, "the Lead on its way")
-    kleader.signal(signal.SIGCONT)
-    witness.wait_start()
-    wait_until(lambda: len(heard("Assign")) == 2, "another elector")
-    witness.wait_beats(2)
-    kleader.signal(signal.SIGTERM)
-    assert kleader.wait() == 0
-    witness.check(terms=1)
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
@@ -309,7 +298,7 @@ def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs
     old, new = heard("Assign")
     renew_deadline = 10
     assert new["t0"] == pytest.approx(old["born"] + 60 - renew_deadline, abs=0.001)
-    assert (new["incarnation"], new["term"], new["token"]) == (old["incarnation"], old["term"], "77")
+    assert (new["incarnation"], new["term"]) == (old["incarnation"], old["term"])
     assert (old["leading"], new["leading"]) == (False, True)
     assert {term.pid, descendant.pid} <= {pid for pid, _ in new["started"]}
     witness.wait_beats(2)
@@ -336,7 +325,7 @@ def test_an_elector_that_dies_at_the_end_is_replaced_so_that_the_lock_is_release
     assert "released the lock" in kleader.err
 
 
-def test_an_elector_that_renews_what_nobody_heard_it_lead_is_replaced(
+def test_an_elector_whose_lead_message_was_lost_is_replaced(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     """Its Lead was lost: the next one of the same candidacy says it, and is told what it asked to be remembered."""
@@ -373,7 +362,7 @@ def test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases
     witness.check(terms=1)
 
 
-def test_a_third_term_leaves_what_will_not_die_and_the_lock_is_not_released(
+def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """Nor before, however often it is asked: a third one within a second of the second is the same hand's."""
@@ -404,18 +393,45 @@ def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, hear
     assert kleader.wait() == 0
 
 
+def test_an_elector_that_hangs_while_its_candidate_waits_is_replaced_and_its_successor_leads(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    """With the identity, the incarnation, and what was to be remembered of the lock."""
+    says = [[0, "ping", {}], [0, "remember", {"what": "60"}]]
+    kleader = scripted(witness.command(), says, next=[[0, "lead", lead(60, 70)]], silence=0.5)
+    kleader.wait_err("the elector is silent: replacing it")
+    witness.wait_start()
+    first, second = heard("Assign")[:2]
+    assert (second["replaces"], second["memory"]) == (True, "60")
+    assert second["incarnation"] == first["incarnation"]
+    assert first["pid"] != second["pid"]
+    assert str(first["pid"]) not in second["children"], "it is killed and reaped before"
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+
+
+@pytest.mark.alone
+@pytest.mark.slow
 def test_a_storm_of_signals_and_dying_children_does_not_delay_the_deadline(
     scripted: Scripted, processes: Processes
 ) -> None:
     """A child that forks and forgets all the time, and RT signals by the thousand: both deadlines are met.
 
-    The kernel's guard comes two seconds late (a quarter of the kill budget), for the machine may be busy.
+    The kernel's guard comes late, by a quarter of the kill budget, for the machine may be busy.
     """
     ignore = "import os, signal as s\nfor number in s.SIGRTMIN, s.SIGTERM:\n  s.signal(number, s.SIG_IGN)"
     run = "os.execvp('sh', ['sh', '-c', 'echo up; while :; do (: &) ; done'])"
     command = [sys.executable, "-I", "-S", "-c", f"{ignore}\n{run}"]
-    kleader = scripted(command, [[0, "lead", lead(2, 4)]], plan={"kill": 8, "grace": 2})
-    wait_until(lambda: "up" in kleader.out, "the command")
+
+    def start(seconds: int) -> Process:
+        script = [[0, "lead", lead(seconds, 2 * seconds)]]
+        kleader = scripted(command, script, plan={"kill": 4 * seconds, "grace": seconds})
+        wait_until(lambda: "up" in kleader.out or not kleader.running, "the command")
+        return kleader
+
+    kleader = start(2)
+    if "up" not in kleader.out:  # so crowded a machine takes longer to start it
+        kleader = start(30)
     few = 10_000  # of what all processes of this user share: kleaders of other tests want timers
     resource.prlimit(kleader.pid, resource.RLIMIT_SIGPENDING, (few, few))
     storm = "import os, signal, sys\nwhile True:\n    os.kill(int(sys.argv[1]), signal.SIGRTMIN)\n"

@@ -16,6 +16,8 @@ from tests.support.processes import Process, alive, descendants, wait_gone, wait
 if TYPE_CHECKING:
     from tests.support.processes import Processes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def candidate(processes: Processes) -> Process:

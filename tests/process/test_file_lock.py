@@ -60,6 +60,7 @@ def end_all(witness: Witness, *candidates: Process) -> None:
     witness.check(restarts=True)
 
 
+@pytest.mark.slow
 def test_three_candidates_hand_over_in_turn(candidate: Start, witness: Witness, trials: Trials) -> None:
     rounds = 4
     running = [candidate(witness.command(), name=f"c{number}") for number in range(3)]
@@ -105,6 +106,7 @@ def test_the_whole_candidate_killed_frees_the_lock_for_the_next(
     trials.count(1, HANDOVERS)
 
 
+@pytest.mark.slow
 def test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_up_first(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
@@ -336,9 +338,10 @@ def test_on_a_full_disk_nothing_is_started_without_its_token(candidate: Start, l
 
 def test_a_limit_on_file_sizes_leaves_the_last_record_whole(lock: Path) -> None:
     code = (
-        "import os, resource, sys; from kleader.locks import file; fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT);"
-        "file.write(fd, {'token': '1'}); resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40));"
-        "file.write(fd, {'token': '2' * 99})"
+        "import os, resource, sys; from kleader.locks import file_lock;"
+        "fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT);"
+        "file_lock.write_record(fd, {'token': '1'}); resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40));"
+        "file_lock.write_record(fd, {'token': '2' * 99})"
     )
     done = subprocess.run([sys.executable, "-c", code, lock], check=False, capture_output=True, text=True)
     assert "File too large" in done.stderr
@@ -363,4 +366,20 @@ def test_a_lock_that_is_held_is_told_with_its_holder_at_the_end_of_wait(candidat
         second = candidate(["true"], option)
         assert second.wait() == 124
         assert "held by first since " in second.err
+    end_all(witness, first)
+
+
+@pytest.mark.parametrize("option", ["--no-wait", "--wait=live"])
+def test_losing_the_lock_in_cron_is_no_error_but_one_line_none_with_q_and_a_status_of_choice(
+    candidate: Start, witness: Witness, option: str
+) -> None:
+    first = candidate(witness.command(), name="first")
+    witness.wait_start()
+    second = candidate(["true"], option)
+    assert second.wait() == 124
+    (line,) = second.err.splitlines()
+    assert " INFO " in line
+    assert "not acquired: held by first since " in line
+    quiet = candidate(["true"], option, "-q", "--busy-exit-code=0")
+    assert (quiet.wait(), quiet.err) == (0, "")
     end_all(witness, first)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import fcntl
 import os
 import signal
 import socket
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.locks import file
+from kleader.locks import file_lock, path_lock
 from tests.process.conftest import guard_of
 from tests.process.test_file_lock import end_all, stop, waiting
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.conftest import Trials
     from tests.process.conftest import Start
     from tests.support.checker import Witness
+
+pytestmark = pytest.mark.slow
+
+STRANGER = 4711  # a user
+CLONE_NEWUSER = 0x10000000
+PR_SET_DUMPABLE = 4
 
 
 def replaced(lock: Path) -> None:
@@ -103,20 +114,144 @@ def test_a_file_replaced_under_waiting_candidates_is_followed(
     trials.count(7, "lock files taken away")
 
 
-def test_a_place_has_its_addresses_however_long_it_is(tmp_path: Path) -> None:
+def test_a_place_has_its_bytes_however_long_it_is(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 200)
     deep.mkdir()
     (tmp_path / "link").symlink_to(deep)
-    names = set(file.addresses(str(deep / "a")))
-    assert names & set(file.addresses(str(tmp_path / "link" / "a")))
-    assert not names & set(file.addresses(str(deep / "b")))
-    assert all(len(name) <= 108 for name in names)
+    keys = set(path_lock.path_keys(str(deep / "a")))
+    assert keys & set(path_lock.path_keys(str(tmp_path / "link" / "a")))
+    assert not keys & set(path_lock.path_keys(str(deep / "b")))
 
 
-def test_nobody_else_may_have_an_address_of_a_held_lock(candidate: Start, witness: Witness, lock: Path) -> None:
-    first = candidate(witness.command())
+def as_a_stranger(do: Callable[[], object], *, own_namespace: bool) -> int:
+    """The pid of a child that has done it as another user, where this one may choose, and holds what it got."""
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(STRANGER, STRANGER, STRANGER)
+                os.setresuid(STRANGER, STRANGER, STRANGER)
+            user = os.geteuid()
+            if own_namespace:
+                libc = ctypes.CDLL(None)
+                libc.prctl(PR_SET_DUMPABLE, 1)
+                assert libc.unshare(CLONE_NEWUSER) == 0
+                Path("/proc/self/uid_map").write_bytes(b"0 %d 1" % user)
+                assert os.geteuid() == 0
+            do()
+            os.write(tell, b"done")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(tell)
+    assert os.read(ready, 4) == b"done"
+    os.close(ready)
+    return pid
+
+
+@pytest.mark.parametrize("own_namespace", [False, True], ids=["a user", "root of a user namespace"])
+def test_a_stranger_keeps_nobody_from_a_lock(candidate: Start, *, own_namespace: bool) -> None:
+    """By whatever it can bind, open and lock; it knows the path, and what the lock of an older kleader was called."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        place.chmod(0o755)
+        option = f"--lock=file:{place / 'l'}"
+        assert candidate(["true"], option).wait() == 0
+        found, mounts = place.stat(), Path("/proc/self/ns/mnt").readlink()
+        names = (f"{mounts}{place}/l", f"{found.st_dev:x}{place}/l", f"{found.st_dev:x}:{found.st_ino:x}/l")
+        held: list[object] = []
+
+        def hold() -> None:
+            for name in names:
+                sock = socket.socket(socket.AF_UNIX)
+                sock.bind(f"\0kleader/{name}")
+                held.append(sock)
+            if os.getuid() in {0, STRANGER}:  # else it is no stranger
+                for each in [*place.iterdir(), *Path("/run").glob("kleader*"), *Path("/run/kleader").glob("*")]:
+                    with contextlib.suppress(OSError):
+                        fd = os.open(each, os.O_RDONLY)
+                        held.append(fd)
+                        if each.is_file():
+                            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+        pid = as_a_stranger(hold, own_namespace=own_namespace)
+        try:
+            last = candidate(["true"], option, "--no-wait")
+            assert last.wait() == 0, last.err
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_the_files_in_which_paths_are_locked_cannot_be_opened_by_strangers(lock: Path) -> None:
+    for fd in path_lock.open_path_locks(str(lock)):
+        found = os.fstat(fd)
+        os.close(fd)
+        assert (found.st_uid, found.st_mode & 0o077) == (os.geteuid(), 0)
+
+
+@pytest.mark.parametrize("how", ["readable", "a link", "a directory"])
+def test_a_file_for_paths_that_strangers_may_have_made_is_not_used(
+    lock: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(file_lock, "directory", lambda: str(lock.parent / "none" / "kleader"))
+    own, beside = lock.parent / "none" / "kleader.paths", lock.parent / "kleader.paths"
+    own.parent.mkdir()
+    (lock.parent / "elsewhere").touch(0o600)
+    for each in (own, beside):
+        if how == "readable":
+            each.touch()
+            each.chmod(0o644)
+        elif how == "a link":
+            each.symlink_to(lock.parent / "elsewhere")
+        else:
+            each.mkdir()
+    assert path_lock.open_path_locks(str(lock)) == []
+    if how == "a directory":
+        beside.rmdir()
+    else:
+        beside.unlink()
+    (fd,) = path_lock.open_path_locks(str(lock))
+    assert os.fstat(fd).st_ino == beside.stat().st_ino
+    os.close(fd)
+
+
+@pytest.mark.parametrize("called", ["run", "var/run"])
+def test_a_lock_file_beside_its_users_directory_is_taken(
+    lock: Path, monkeypatch: pytest.MonkeyPatch, called: str
+) -> None:
+    """As /run/l and /var/run/l for root: both files for paths are one, and one open file cannot wait for another."""
+    place = lock.parent / called
+    (lock.parent / "run").mkdir()
+    if not place.exists():
+        place.parent.mkdir()
+        place.symlink_to(lock.parent / "run")
+    monkeypatch.setattr(file_lock, "directory", lambda: str(lock.parent / "run" / "kleader"))
+    path = str(place / "l")
+    fds = path_lock.open_path_locks(path)
+    try:
+        assert path_lock.acquire_path(fds, path_lock.path_keys(path))
+        assert path_lock.is_path_held(path)
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def test_a_stopped_leader_in_another_container_that_shares_the_directory_has_its_path(
+    candidate: Start, witness: Witness, lock: Path
+) -> None:
+    """Each has its own /run, and its own network; the lock file was removed."""
+    mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
+    container = ["unshare", "--mount", "--net", *mapped, "sh", "-c", 'mount -t tmpfs none /run; exec "$@"', "sh"]
+    first = candidate(witness.command(), before=container)
     witness.wait_start()
-    for name in file.addresses(str(lock)):
-        with socket.socket(socket.AF_UNIX) as other, pytest.raises(OSError, match="in use"):
-            other.bind(name)
+    guard = guard_of(first)
+    stop(first.pid)
+    stop(guard)
+    lock.unlink()
+    second = candidate(["true"], "--no-wait", before=container)
+    assert second.wait() == 124
+    os.kill(guard, signal.SIGCONT)
     end_all(witness, first)

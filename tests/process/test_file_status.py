@@ -1,4 +1,4 @@
-"""`kleader status` and `kleader wait` beside candidates for a lock file: they look, and take no part."""
+"""`kleader status` and `kleader wait` on a lock file: they observe it without locking it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests.process.conftest import KLEADER
 from tests.support.processes import wait_until
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from tests.support.checker import Witness
     from tests.support.processes import Processes
 
-ABSENT, NOT_YET = 1, 124
+pytestmark = pytest.mark.slow
+
+ABSENT, USAGE, NOT_YET = 1, 2, 124
 
 
 def ask(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +39,29 @@ def only(lock: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_lock_file_is_held_by_who_leads_and_free_after(candidate: Start, lock: Path, witness: Witness) -> None:
+def test_the_exit_status_tells_the_answer_even_if_stdout_or_stderr_is_closed(
+    candidate: Start, lock: Path, witness: Witness
+) -> None:
+    """As if it were /dev/null."""
+
+    def closed(*args: str) -> tuple[int, str]:
+        shell = ["sh", "-c", '"$@" >&-', "-", *KLEADER, *args]
+        found = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+        return found.returncode, found.stderr
+
+    missing = f"kleader: error: there is no file lock in {lock}\n"
+    assert closed("status", f"--lock=file:{lock}") == (ABSENT, missing)
+    candidate(witness.command())
+    witness.wait_start()
+    assert closed("status", f"--lock=file:{lock}") == (0, "")
+    assert closed("wait", "--for=leader", f"--lock=file:{lock}", "-o", "json") == (0, "")
+    shell = ["sh", "-c", '"$@" 2>&-', "-", *KLEADER, "status", "--no-such-option"]
+    assert subprocess.run(shell, check=False).returncode == USAGE
+
+
+def test_a_lock_file_is_held_while_its_leader_runs_and_free_afterwards(
+    candidate: Start, lock: Path, witness: Witness
+) -> None:
     missing = ask("status", f"--lock=file:{lock}")
     assert missing.returncode == ABSENT
     assert missing.stderr == f"kleader: error: there is no file lock in {lock}\n"
@@ -57,8 +83,8 @@ def test_a_lock_file_is_held_by_who_leads_and_free_after(candidate: Start, lock:
     witness.check()
 
 
-def test_who_looks_is_in_nobodys_way(candidate: Start, lock: Path) -> None:
-    """A candidate that tries once gets the lock, though somebody looks all the time."""
+def test_watching_a_lock_file_does_not_keep_candidates_from_acquiring_it(candidate: Start, lock: Path) -> None:
+    """A candidate that tries only once acquires the lock each time."""
     candidate(["true"]).wait()
     with subprocess.Popen([*KLEADER, "status", "--watch", f"--lock=file:{lock}"], stdout=subprocess.PIPE) as looking:
         assert looking.stdout
@@ -68,18 +94,17 @@ def test_who_looks_is_in_nobodys_way(candidate: Start, lock: Path) -> None:
         looking.kill()
 
 
-def test_all_lock_files_of_the_default_place_are_shown_by_namespace(processes: Processes, tmp_path: Path) -> None:
+def test_the_lock_files_of_the_default_directory_are_shown_by_namespace(processes: Processes, tmp_path: Path) -> None:
     place = tmp_path / "kleader"
     place.mkdir()
     for name in ("default.a.lock", "default.b.lock", "jobs.c.lock", "other"):
         (place / name).touch()
-    script = (
-        "import os, sys; os.geteuid = lambda: 1; from kleader.cli.main import main; sys.argv[0] = 'kleader'; main()"
-    )
+    script = f"import sys; from kleader.locks import file_lock; file_lock.directory = lambda: {str(place)!r}; "
+    script += "from kleader.cli.main import main; sys.argv[0] = 'kleader'; main()"
 
     def shown(*args: str) -> str:
         argv = [KLEADER[0], "-c", script, "status", "--lock=file", *args]
-        process = processes.start(argv, env={"XDG_RUNTIME_DIR": str(tmp_path)})
+        process = processes.start(argv)
         assert process.wait() == 0, process.err
         return process.out
 
@@ -93,10 +118,10 @@ def test_all_lock_files_of_the_default_place_are_shown_by_namespace(processes: P
     assert [line.split()[:2] for line in shown("-A").splitlines()[::3]] == [["NAMESPACE", "NAME"], ["jobs", "c"]]
 
 
-def test_a_file_that_no_kleader_wrote_but_somebody_locked_is_held(lock: Path) -> None:
+def test_a_file_that_another_program_has_locked_is_shown_as_held(lock: Path) -> None:
     lock.write_text("rubbish")
     with subprocess.Popen(["flock", str(lock), "sleep", "60"]) as other:
-        wait_until(lambda: only(lock)["state"] == "held", "the lock is seen")
+        wait_until(lambda: only(lock)["state"] == "held", "the lock is held")
         assert only(lock)["holder"] == "a process that has not said its name"
         other.kill()
         other.wait()

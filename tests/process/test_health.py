@@ -42,7 +42,7 @@ def test_a_candidate_contends_from_its_first_healthy_check(
     kleader = candidate(witness.command(), *health(well), name="a")
     kleader.wait_err("resting: the --health command exited with status 1", count=2)
     assert lock.read_bytes() == b"", "it was opened, and nobody has led"
-    assert "not contending" not in kleader.err, "it never did"
+    assert "not competing" not in kleader.err, "it never did"
     well.touch()
     kleader.wait_err("resting: healthy\n.*became leader")
     witness.wait_start()
@@ -50,7 +50,7 @@ def test_a_candidate_contends_from_its_first_healthy_check(
     witness.check(terms=1)
 
 
-def test_a_sick_standby_does_not_contend(candidate: Start, witness: Witness, well: Path) -> None:
+def test_an_unhealthy_candidate_does_not_contend(candidate: Start, witness: Witness, well: Path) -> None:
     """It waits in no flock(2): the free lock stays free, and goes to whoever is well first."""
     well.touch()
     first = candidate(witness.command(), name="first")
@@ -59,7 +59,7 @@ def test_a_sick_standby_does_not_contend(candidate: Start, witness: Witness, wel
     sick.wait_err("candidate: the leader is first")
     guard = guard_of(sick)
     well.unlink()
-    sick.wait_err("not well: not contending")
+    sick.wait_err("health check failing; not competing")
     wait_gone(guard)
     end(first)
     other = candidate(witness.command(), "--no-wait", name="other")
@@ -72,7 +72,7 @@ def test_a_sick_standby_does_not_contend(candidate: Start, witness: Witness, wel
     witness.check(terms=3)
 
 
-def test_a_sick_leader_ends_its_term_in_good_order(candidate: Start, witness: Witness, well: Path) -> None:
+def test_an_unhealthy_leader_steps_down(candidate: Start, witness: Witness, well: Path) -> None:
     well.touch()
     kleader = candidate(witness.command("--term-delay=0.3", "--descendant"), *health(well), "--loss-exit-code=9")
     term, other = witness.wait_start(), witness.wait_descendant()
@@ -85,7 +85,8 @@ def test_a_sick_leader_ends_its_term_in_good_order(candidate: Start, witness: Wi
     witness.check(terms=1)
 
 
-def test_with_on_loss_wait_it_sits_out_a_lease_duration_and_contends_when_it_is_well(
+@pytest.mark.slow
+def test_with_on_loss_wait_an_unhealthy_leader_contends_again_after_a_lease_duration(
     candidate: Start, witness: Witness, well: Path
 ) -> None:
     well.touch()
@@ -103,7 +104,8 @@ def test_with_on_loss_wait_it_sits_out_a_lease_duration_and_contends_when_it_is_
     witness.check(terms=2)
 
 
-def test_a_leader_is_asked_from_the_start_of_its_command_on(candidate: Start, witness: Witness, well: Path) -> None:
+@pytest.mark.slow
+def test_a_leader_is_checked_from_the_start_of_its_command_on(candidate: Start, witness: Witness, well: Path) -> None:
     """A command has a period to come up; one failure is not enough."""
     well.touch()
     script = f"test -e {well} || test $(($(date +%N | sed 's/^0*//') % 2)) = 0"
@@ -116,15 +118,16 @@ def test_a_leader_is_asked_from_the_start_of_its_command_on(candidate: Start, wi
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("standby", [False, True])
-def test_a_check_that_began_before_the_command_says_nothing_about_it(
+def test_a_failure_of_a_check_that_began_before_the_command_does_not_count(
     scripted: Scripted, witness: Witness, tmp_path: Path, *, standby: bool
 ) -> None:
     """It may have asked the standby, which is made to end."""
     runs, asked, done = tmp_path / "runs", tmp_path / "asked", tmp_path / "done"
     until = f"touch {asked}; until test -e {done}; do sleep 0.01; done; exit 1"
     script = f"echo >>{runs}; test $(wc -l <{runs}) != 2 || {{ {until}; }}"
-    options = [f"--health={shlex.join(['sh', '-c', script])}", "--health-period=3s", "--health-failures=1"]
+    options = [f"--health={shlex.join(['sh', '-c', script])}", "--health-period=2s", "--health-failures=1"]
     if standby:
         ends = f"trap 'touch {done}; sleep 0.5; exit' TERM; while :; do sleep 0.01; done"
         options.append(f"--standby={shlex.join(['sh', '-c', ends])}")
@@ -138,6 +141,7 @@ def test_a_check_that_began_before_the_command_says_nothing_about_it(
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_killed_and_counts_as_failed(candidate: Start, witness: Witness, well: Path) -> None:
     """All that it has started, too; and it does not delay the end of the term."""
     pids = well.with_name("pids")
@@ -154,7 +158,7 @@ def test_a_check_that_hangs_is_killed_and_counts_as_failed(candidate: Start, wit
 
 
 @pytest.mark.parametrize("patience", ["--no-wait", "--wait=300ms"])
-def test_who_does_not_become_well_in_time_has_not_acquired(
+def test_a_candidate_that_is_not_healthy_within_wait_has_not_acquired(
     candidate: Start, witness: Witness, well: Path, patience: str
 ) -> None:
     kleader = candidate(witness.command(), *health(well), patience)
@@ -164,14 +168,14 @@ def test_who_does_not_become_well_in_time_has_not_acquired(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_one_that_rests(candidate: Start, well: Path, number: int) -> None:
+def test_a_signal_ends_an_unhealthy_candidate(candidate: Start, well: Path, number: int) -> None:
     kleader = candidate(["true"], *health(well))
     kleader.wait_err("the --health command exited")
     kleader.signal(number)
     assert kleader.wait() == 128 + number
 
 
-def test_what_a_sick_candidate_may_have_taken_is_given_up(scripted: Scripted, heard: Heard, well: Path) -> None:
+def test_a_lock_that_an_unhealthy_candidate_may_hold_is_released(scripted: Scripted, heard: Heard, well: Path) -> None:
     """Its elector ends as at any end, and the next one is told that there was one."""
     well.touch()
     again = well.with_name("again")
@@ -190,7 +194,10 @@ def test_what_a_sick_candidate_may_have_taken_is_given_up(scripted: Scripted, he
     end(kleader, 128 + signal.SIGTERM)
 
 
-def test_a_sick_leader_s_next_candidacy_is_another(scripted: Scripted, heard: Heard, well: Path) -> None:
+@pytest.mark.slow
+def test_an_unhealthy_leaders_next_candidacy_has_a_new_incarnation(
+    scripted: Scripted, heard: Heard, well: Path
+) -> None:
     well.touch()
     lost = [[0, "lead", lead(60, 70)]]
     kleader = scripted(["sleep", "600"], lost, *health(well), *SHORT, "--on-loss=wait", next=[])

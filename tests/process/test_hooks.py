@@ -46,7 +46,17 @@ def end(kleader: Process, status: int = 0) -> None:
     assert kleader.wait() == status
 
 
-def test_it_runs_for_the_first_leader_and_every_change_oneself_included(
+def hurry(kleader: Process, status: int = 0) -> None:
+    """Do not wait for a hook that hangs: TERM again, once nothing but that is left."""
+    if kleader.running:
+        kleader.signal(signal.SIGTERM)
+    kleader.wait_err("released")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == status
+
+
+@pytest.mark.slow
+def test_on_new_leader_runs_for_the_first_leader_and_for_every_change(
     candidate: Start, witness: Witness, said: Path
 ) -> None:
     """On the file lock too, whose waiting candidates are told of no change."""
@@ -74,7 +84,9 @@ def test_it_runs_for_the_first_leader_and_every_change_oneself_included(
     witness.wait_start(4)
 
 
-def test_runs_do_not_overlap_and_the_latest_leader_wins(scripted: Scripted, tmp_path: Path, said: Path) -> None:
+def test_on_new_leader_runs_do_not_overlap_and_the_latest_leader_wins(
+    scripted: Scripted, tmp_path: Path, said: Path
+) -> None:
     go = tmp_path / "go"
     hook = shell(f"echo $KLEADER_LEADER >>{said}; until test -e {go}; do sleep 0.01; done; echo done >>{said}")
     script = [[0, "observe", observe("a")], *([str(said), "observe", observe(each)] for each in ("c", "", "b"))]
@@ -90,7 +102,7 @@ def test_runs_do_not_overlap_and_the_latest_leader_wins(scripted: Scripted, tmp_
     assert lines(said) == ["a", "done", "b", "done"], "it is no change"
 
 
-def test_it_has_no_input_no_terminal_no_lock_and_not_the_commands_output(candidate: Start, tmp_path: Path) -> None:
+def test_a_hook_has_no_input_no_terminal_no_lock_and_not_the_commands_output(candidate: Start, tmp_path: Path) -> None:
     found = tmp_path / "found"
     probe = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if n != '3'],"
     probe += f"os.getsid(0) == os.getpid(), 'KLEADER_FENCING_TOKEN' in os.environ, file=open({str(found)!r}, 'w'));"
@@ -109,7 +121,7 @@ def test_it_has_no_input_no_terminal_no_lock_and_not_the_commands_output(candida
 
 
 @pytest.mark.parametrize("status", [3, 126, 127])
-def test_its_failure_is_a_warning(candidate: Start, witness: Witness, tmp_path: Path, status: int) -> None:
+def test_the_failure_of_a_hook_is_a_warning(candidate: Start, witness: Witness, tmp_path: Path, status: int) -> None:
     program = tmp_path / "program"
     program.write_text({3: "#!/bin/sh\nexit 3\n", 126: "no script", 127: "#!/no/such/interpreter\n"}[status])
     program.chmod(0o755)
@@ -122,7 +134,9 @@ def test_its_failure_is_a_warning(candidate: Start, witness: Witness, tmp_path: 
     witness.check(terms=1)
 
 
-def test_what_it_leaves_is_killed_when_it_ends(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+def test_processes_that_a_hook_leaves_are_killed_when_it_ends(
+    candidate: Start, witness: Witness, tmp_path: Path
+) -> None:
     """Daemons too; the command is not."""
     brood = tmp_path / "brood"
     kleader = candidate(witness.command(), f"--on-new-leader={shlex.join([*BROOD, 'daemons', '5', str(brood)])}")
@@ -135,23 +149,75 @@ def test_what_it_leaves_is_killed_when_it_ends(candidate: Start, witness: Witnes
     witness.check(terms=1)
 
 
+def test_a_hook_may_finish_at_the_end_and_delays_no_release(candidate: Start, tmp_path: Path, said: Path) -> None:
+    """It was killed, and called a failure. Here it waits for the next leader's command, so nothing may wait for it."""
+    up, next_up = tmp_path / "up", tmp_path / "next"
+    script = f"touch {up}; until test -e {next_up}; do sleep 0.01; done; echo done >>{said}"
+    hooked = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done"]
+    first = candidate(hooked, "--on-new-leader=" + shell(script), name="first")
+    first.wait_err("became leader")
+    second = candidate(["sh", "-c", f"touch {next_up}; sleep 600"], name="second")
+    assert first.wait() == 0
+    assert lines(said) == ["done"]
+    assert "WARNING" not in first.err
+    end(second, 128 + signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_a_hook_that_does_not_finish_at_the_end_is_killed_and_called_late(candidate: Start, tmp_path: Path) -> None:
+    up = tmp_path / "up"
+    hooked = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"]
+    kleader = candidate(hooked, f"--on-new-leader={shell(f'echo $$ >{up}.new; mv {up}.new {up}; exec sleep 600')}")
+    assert kleader.wait() == 4
+    (line,) = [line for line in kleader.err.splitlines() if "WARNING" in line]
+    assert line.endswith("the --on-new-leader command did not finish within 5s of the end: killed")
+    wait_gone(int(up.read_text()))
+
+
+@pytest.mark.slow
+def test_a_hook_that_may_not_be_killed_does_not_keep_kleader_from_its_end(scripted: Scripted, tmp_path: Path) -> None:
+    """As `sudo` without root: its subreaper ends only when it does."""
+    up = tmp_path / "up"
+    hook = shell(f"echo $$ >{up}.new; mv {up}.new {up}; exec sleep 600")
+    command = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"]
+    unasked = ["env", f"KLEADER_RUNTIME_DIR={tmp_path}/run"]  # by other tests, whose questions would wake it up
+    story = [[0, "lead", lead(600, 600)]]
+    kleader = scripted(command, story, f"--on-new-leader={hook}", fault="may not kill", before=unasked)
+    wait_until(up.exists, "the hook")
+    try:
+        assert kleader.wait() == 4
+    finally:
+        os.kill(int(up.read_text()), signal.SIGKILL)
+
+
+def test_a_health_check_that_runs_at_the_end_is_killed_without_a_warning(candidate: Start, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    check = f"echo >>{asked}; test $(wc -l <{asked}) = 1 || sleep 600"
+    hooked = ["sh", "-c", f"until test $(wc -l <{asked}) = 2; do sleep 0.01; done"]
+    kleader = candidate(hooked, f"--health={shell(check)}", "--health-period=100ms", "--health-failures=1000")
+    assert kleader.wait() == 0
+    assert "exited with status" not in kleader.err.replace("the command exited with status 0", "")
+
+
 @pytest.mark.parametrize("way", ["TERM", "KILL"])
-def test_what_hangs_is_killed_when_kleader_ends(candidate: Start, witness: Witness, tmp_path: Path, way: str) -> None:
-    """All that descends from it, also when kleader itself is killed; and kleader does not wait for it."""
+def test_a_hook_that_hangs_is_killed_when_kleader_ends(
+    candidate: Start, witness: Witness, tmp_path: Path, way: str
+) -> None:
+    """All that descends from it, also when kleader itself is killed; a second TERM does not wait for it."""
     brood = tmp_path / "brood"
     script = f"trap '' TERM; {shlex.join([*BROOD, 'daemons', '5', str(brood)])}; echo $$ >>{brood}; while :; do :; done"
     kleader = candidate(witness.command(), f"--on-new-leader={shell(script)}")
     witness.wait_start()
     wait_until(lambda: len(lines(brood)) == 6, "its daemons")
     if way == "TERM":
-        end(kleader)
+        hurry(kleader)
     else:
         kleader.kill()
     wait_gone(*map(int, lines(brood)))
     witness.check(terms=1)
 
 
-def test_the_sweep_of_the_command_leaves_it_alone(candidate: Start, tmp_path: Path) -> None:
+def test_killing_the_command_spares_hooks(candidate: Start, tmp_path: Path) -> None:
     """Its daemons too: the command is started again, and has ended when nothing but its own tree has."""
     brood, mine = tmp_path / "brood", tmp_path / "mine"
     hook = shell(f"{shlex.join([*BROOD, 'daemons', '5', str(brood)])}; sleep 600")
@@ -163,7 +229,7 @@ def test_the_sweep_of_the_command_leaves_it_alone(candidate: Start, tmp_path: Pa
     assert not any(alive(int(pid)) for pid in lines(mine))
     assert all(alive(int(pid)) for pid in lines(brood))
     kleader.wait_err("started the command", count=2)
-    end(kleader, 128 + signal.SIGTERM)
+    hurry(kleader, 128 + signal.SIGTERM)
     wait_gone(*map(int, lines(brood)))
 
 
@@ -174,11 +240,13 @@ def test_a_hook_that_goes_on_keeps_no_until_empty(candidate: Start, tmp_path: Pa
         f"--on-new-leader={shell(f'touch {up}; sleep 600')}",
         "--until-empty",
     )
+    kleader.wait_err("released the lock")
+    kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_what_loses_its_keeper_dies_with_the_command(
+def test_a_hook_whose_subreaper_is_killed_dies_with_the_command(
     candidate: Start, witness: Witness, tmp_path: Path, number: signal.Signals
 ) -> None:
     """What is not provably a hook's is the command's, and the lock is not given up before it is dead."""
@@ -207,15 +275,17 @@ def test_no_hook_delays_the_end_of_a_term(scripted: Scripted, witness: Witness, 
     term, other = witness.wait_start(), witness.wait_descendant()
     wait_until(up.exists, "the hook")
     lost.touch()
-    assert kleader.wait() == 255
+    kleader.wait_err("the last process was gone")
     assert not alive(term.pid)
     assert not alive(other.pid)
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 255
     witness.check(terms=1)
 
 
 @pytest.mark.parametrize(("hook", "status"), [("no-such-command-anywhere", 127), ("/etc/passwd x", 126)])
 @pytest.mark.parametrize("option", ["--on-new-leader", "--health"])
-def test_one_that_cannot_be_run_is_found_out_before_the_lock_is_touched(
+def test_a_hook_that_cannot_be_executed_is_refused_before_the_lock_is_touched(
     candidate: Start, lock: Path, option: str, hook: str, status: int
 ) -> None:
     kleader = candidate(["true"], f"{option}={hook}")
@@ -224,7 +294,7 @@ def test_one_that_cannot_be_run_is_found_out_before_the_lock_is_touched(
     assert kleader.err.startswith(f"kleader: error: cannot execute {hook.split(maxsplit=1)[0]}: ")
 
 
-def test_without_an_election_there_is_nobody_to_be_told_of(alone: Start) -> None:
+def test_without_an_election_on_new_leader_does_not_run(alone: Start) -> None:
     kleader = alone(["true"], "--on-new-leader=false", "--health=false")
     assert kleader.wait() == 0
     for option in ("--on-new-leader", "--health"):
@@ -232,7 +302,7 @@ def test_without_an_election_there_is_nobody_to_be_told_of(alone: Start) -> None
         assert kleader_said in kleader.err
 
 
-def test_no_keeper_has_the_lock(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+def test_no_subreaper_inherits_the_lock(candidate: Start, witness: Witness, tmp_path: Path) -> None:
     """Or a hook that is stopped with its keeper would keep the lock from whoever leads next."""
     brood = tmp_path / "brood"
     kleader = candidate(witness.command(), f"--on-new-leader={shell(f'echo $PPID >{brood}; sleep 600')}")
@@ -241,5 +311,5 @@ def test_no_keeper_has_the_lock(candidate: Start, witness: Witness, tmp_path: Pa
     (keeper,) = map(int, lines(brood))
     files = [os.readlink(each) for each in Path(f"/proc/{keeper}/fd").iterdir()]  # noqa: PTH115 - may be no path
     assert not [each for each in files if each.endswith(".lock")]
-    end(kleader)
+    hurry(kleader)
     witness.check(terms=1)

@@ -1,4 +1,4 @@
-"""`kleader is-leader`: asked of the kleader itself, which answers whoever asks and is in nobody's way for it."""
+"""`kleader is-leader` asks the kleader of this machine, whose answers never delay it."""
 
 from __future__ import annotations
 
@@ -7,39 +7,32 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
-from kleader.link import local
-from tests.process.conftest import KLEADER, guard_of, lead
+from kleader.ipc import status_socket
+from kleader.log import Log
+from kleader.supervisor.status_report import StatusServer
+from tests.process.conftest import IN_POD, KLEADER, guard_of, lead
 from tests.process.test_file_lock import stop
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.process.conftest import Heard, Scripted, Start
+    from tests.process.conftest import Scripted, Start
     from tests.support.checker import Witness
     from tests.support.processes import Processes
+
+pytestmark = pytest.mark.slow
 
 LEADS, NOT, UNKNOWN = 0, 1, 125
 
 
-@pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the kleaders of this test are asked, and no others. An address has little room for a path."""
-    with tempfile.TemporaryDirectory(prefix="kleader-") as directory:
-        monkeypatch.setenv(local.RUNTIME_DIR, f"{directory}/here")
-        yield Path(directory, "here")
-
-
 def ask(*args: str, **env: str) -> tuple[int, str]:
-    """The exit status, and what was said."""
+    """The exit status and the output."""
     argv = [*KLEADER, "is-leader", *args]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **env})
     return done.returncode, (done.stdout + done.stderr).rstrip("\n")
@@ -49,8 +42,8 @@ def sockets(place: Path) -> list[Path]:
     return sorted(place.glob("*.sock"))
 
 
-def asked(place: Path, count: int = 1) -> None:
-    """Wait until so many can be asked."""
+def wait_listening(place: Path, count: int = 1) -> None:
+    """Wait until so many kleaders listen."""
     wait_until(lambda: len(sockets(place)) == count, "a socket")
 
 
@@ -68,20 +61,22 @@ def test_who_leads_says_so_until_it_ends(candidate: Start, witness: Witness, pla
     assert list(place.iterdir()) == []
 
 
-def test_who_waits_says_no_whoever_else_leads(candidate: Start, witness: Witness, place: Path) -> None:
-    candidate(witness.command(), env={local.RUNTIME_DIR: str(place) + "-elsewhere"})
+def test_a_waiting_candidate_does_not_lead_whichever_candidate_does(
+    candidate: Start, witness: Witness, place: Path
+) -> None:
+    candidate(witness.command(), env={status_socket.RUNTIME_DIR: str(place) + "-elsewhere"})
     witness.wait_start()
     waiting = candidate(["true"])
     waiting.wait_err("the leader is")
     assert ask() == (NOT, "candidate")
 
 
-def test_of_two_candidates_for_one_lock_one_that_leads_is_enough(
+def test_of_two_local_candidates_for_one_lock_it_is_enough_that_one_leads(
     candidate: Start, witness: Witness, place: Path
 ) -> None:
     first, second = candidate(witness.command()), candidate(witness.command())
     witness.wait_start()
-    asked(place, 2)
+    wait_listening(place, 2)
     assert ask() == (LEADS, "leader")
     leader, other = (first, second) if "became leader" in first.err else (second, first)
     leader.signal(signal.SIGTERM)
@@ -91,25 +86,51 @@ def test_of_two_candidates_for_one_lock_one_that_leads_is_enough(
     witness.check()
 
 
-def test_two_locks_are_told_apart_by_name(candidate: Start, alone: Start, witness: Witness, place: Path) -> None:
+def test_two_local_locks_need_a_name(candidate: Start, alone: Start, witness: Witness, place: Path) -> None:
     candidate(witness.command())
     witness.wait_start()
     other = alone(["sleep", "60"], "--name=other")
     other.wait_err("started the command")
-    status, said = ask()
+    status, answer = ask()
     assert status == UNKNOWN
-    assert "several kleaders are here, file default/t, without election other: give --name" in said
+    assert (
+        "more than one lock runs on this host: file default/t, without election other; choose one with --name" in answer
+    )
     assert ask("--name=t") == (LEADS, "leader")
     assert ask("--name=t", "--namespace=default") == (LEADS, "leader")
     assert ask("--name=other") == (LEADS, "leader")
     assert ask("--name=t", "--namespace=jobs")[0] == ask("--name=none")[0] == UNKNOWN
     stop(other.pid)
-    status, said = ask()
+    status, answer = ask()
     assert status == UNKNOWN
-    assert "one of other that does not answer" in said
+    assert "one of other that does not answer" in answer
 
 
-def test_a_kleader_that_is_stopped_cannot_tell_and_one_whose_guard_is_can(
+def test_outside_a_pod_the_lock_must_be_named_even_if_only_one_kleader_runs(
+    candidate: Start, witness: Witness, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be of another lock than was meant, whose leader runs elsewhere."""
+    monkeypatch.delenv(IN_POD)
+    candidate(witness.command())
+    witness.wait_start()
+    wait_listening(place)
+    sentence = "outside a Pod the lock's --name is needed: a kleader of any lock may run on this machine"
+    assert ask() == (UNKNOWN, f"kleader: error: {sentence}")
+    assert ask("--name=t") == ask(KLEADER_IS_LEADER_NAME="t") == (LEADS, "leader")
+
+
+def test_the_command_of_a_run_asks_about_its_own_lock_without_naming_it(
+    candidate: Start, alone: Start, witness: Witness, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(IN_POD)
+    alone(["sleep", "60"], "--name=other").wait_err("started the command")
+    wait_listening(place)
+    leader = candidate([*KLEADER, "is-leader"])
+    assert leader.wait() == 0, leader.err
+    assert leader.out == "leader\n"
+
+
+def test_a_stopped_supervisor_does_not_answer_and_one_with_a_stopped_elector_does(
     candidate: Start, witness: Witness, place: Path
 ) -> None:
     leader = candidate(witness.command())
@@ -117,20 +138,22 @@ def test_a_kleader_that_is_stopped_cannot_tell_and_one_whose_guard_is_can(
     os.kill(guard_of(leader), signal.SIGSTOP)
     assert ask() == (LEADS, "leader")
     stop(leader.pid)
-    status, said = ask()
+    status, answer = ask()
     assert status == UNKNOWN
-    assert said.startswith("kleader: error: the kleader that is here does not answer")
+    assert answer.startswith("kleader: error: the kleader on this host does not answer")
     leader.signal(signal.SIGCONT)
     assert ask() == (LEADS, "leader")
 
 
-def test_a_command_that_is_to_be_restarted_does_not_lead(candidate: Start, place: Path) -> None:
+def test_a_leader_whose_command_is_about_to_be_restarted_does_not_lead(candidate: Start, place: Path) -> None:
     leader = candidate(["false"], "--restart=always")
     leader.wait_err("restarting the command in 2s")
     assert ask() == (NOT, "leader, but its command does not run")
 
 
-def test_what_was_lost_is_no_more_led(scripted: Scripted, witness: Witness, place: Path) -> None:
+def test_a_supervisor_that_has_lost_the_lock_does_not_lead_while_its_command_stops(
+    scripted: Scripted, witness: Witness, place: Path
+) -> None:
     options = ("--lease-duration=60s", "--loss-grace=20s")
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 60)]], *options)
     witness.wait_start()
@@ -138,9 +161,7 @@ def test_what_was_lost_is_no_more_led(scripted: Scripted, witness: Witness, plac
     assert ask() == (NOT, "stopping")
 
 
-def test_the_socket_of_a_dead_kleader_is_taken_for_none_and_replaced(
-    candidate: Start, witness: Witness, place: Path
-) -> None:
+def test_the_socket_of_a_dead_kleader_is_ignored_and_replaced(candidate: Start, witness: Witness, place: Path) -> None:
     leader = candidate(witness.command())
     first = witness.wait_start()
     (left,) = sockets(place)
@@ -154,18 +175,30 @@ def test_the_socket_of_a_dead_kleader_is_taken_for_none_and_replaced(
     assert new != left
 
 
-def test_no_place_for_a_socket_is_a_warning_and_no_more(candidate: Start, place: Path) -> None:
+def test_sockets_of_dead_kleaders_are_removed_whatever_their_locks_were(alone: Start, place: Path) -> None:
+    """Else there would be one more of each name that was ever used."""
+    for number in range(3):
+        dead = alone(["sleep", "60"], f"--name=n{number}")
+        wait_listening(place)
+        dead.wait_err("started the command")
+        dead.kill()
+    alive = alone(["sleep", "60"], "--name=last")
+    alive.wait_err("started the command")
+    assert [each.name.partition(".")[0] for each in sockets(place)] == ["last"]
+
+
+def test_a_run_without_a_place_for_its_socket_warns_and_goes_on(candidate: Start, place: Path) -> None:
     place.write_text("no directory")
     process = candidate(["true"])
     assert process.wait() == 0
     assert process.err.count("WARNING") == 1
     assert "is-leader cannot ask this kleader: File exists: see KLEADER_RUNTIME_DIR" in process.err
-    long = candidate(["true"], env={local.RUNTIME_DIR: str(place.parent / ("x" * 120))})
+    long = candidate(["true"], env={status_socket.RUNTIME_DIR: str(place.parent / ("x" * 120))})
     assert long.wait() == 0
     assert "path too long" in long.err
 
 
-def test_the_longest_name_and_one_that_is_no_objects_name_are_found(
+def test_a_kleader_is_found_by_a_name_that_is_long_or_not_an_object_name(
     alone: Start, place: Path, processes: Processes, tmp_path: Path
 ) -> None:
     long = "a" * 253
@@ -180,13 +213,13 @@ def test_the_longest_name_and_one_that_is_no_objects_name_are_found(
 READ_ONLY = 'mount -t tmpfs -o ro none /run && mount -o remount,bind,ro / && exec "$@"'
 
 
-def test_it_answers_in_a_read_only_container_and_from_beside_it(processes: Processes) -> None:
+def test_a_kleader_in_a_read_only_container_answers_from_inside_and_outside(processes: Processes) -> None:
     """Who is beside it shares the network alone, as a sidecar does."""
     name = f"read-only-{os.getpid()}"
     mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
     words = [*KLEADER, "run", "--leader-elect=false", f"--name={name}", "--", "sleep", "60"]
     argv = ["unshare", "--mount", *mapped, "sh", "-c", READ_ONLY, "sh", *words]
-    leader = processes.start(argv, env={local.RUNTIME_DIR: None})
+    leader = processes.start(argv, env={status_socket.RUNTIME_DIR: None})
     leader.wait_err("started the command")
     assert "WARNING" not in leader.err
     with pytest.raises(OSError, match="Read-only"):
@@ -198,20 +231,22 @@ def test_it_answers_in_a_read_only_container_and_from_beside_it(processes: Proce
     assert ask(f"--name={name}") == (LEADS, "leader")
 
 
-def test_whoever_else_takes_such_an_address_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(local.RUNTIME_DIR, raising=False)
-    monkeypatch.setattr(local, "_USUAL", "/nowhere")
-    monkeypatch.setattr(local, "_user", lambda _sock: 4711)
+def test_another_user_who_takes_an_abstract_address_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(status_socket.RUNTIME_DIR, raising=False)
+    monkeypatch.setattr(status_socket, "_DEFAULT_DIR", "/nowhere")
+    monkeypatch.setattr(status_socket, "_peer_user", lambda _sock: 4711)
     name = f"stranger-{os.getpid()}"
-    sock, _ = local.listen(name)
+    sock, _ = status_socket.listen(name)
     with sock:
-        assert local.ask(name, 1.0) == ([], set(), {4711})
+        assert status_socket.ask(name, 1.0) == ([], set(), {4711})
 
 
 @pytest.mark.usefixtures("place")
-def test_a_dead_socket_that_cannot_be_removed_keeps_nobody_from_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_socket_that_cannot_be_removed_does_not_keep_a_kleader_from_listening(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It is another user's, or another kleader has removed it a moment before."""
-    dead, _ = local.listen("t")
+    dead, _ = status_socket.listen("t")
     dead.close()
 
     def refuse(_path: str) -> None:
@@ -219,7 +254,7 @@ def test_a_dead_socket_that_cannot_be_removed_keeps_nobody_from_being_asked(monk
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", refuse)
-        sock, path = local.listen("t")
+        sock, path = status_socket.listen("t")
     with sock:
         assert path
 
@@ -227,26 +262,26 @@ def test_a_dead_socket_that_cannot_be_removed_keeps_nobody_from_being_asked(monk
 RUBBISH = [b"", b"{}", b"7", b"[" * 5000, b'{"leads": true}', b"\xff\n", b"x" * 200_000]
 
 
-@pytest.mark.parametrize("said", RUBBISH, ids=lambda said: f"{said[:10]!r}")
+@pytest.mark.parametrize("answer", RUBBISH, ids=lambda answer: f"{answer[:10]!r}")
 @pytest.mark.usefixtures("place")
-def test_an_answer_that_is_none_counts_as_silence(said: bytes, place: Path) -> None:
-    sock, _ = local.listen("t")
+def test_an_unreadable_answer_counts_as_none(answer: bytes, place: Path) -> None:
+    sock, _ = status_socket.listen("t")
     with sock:
         sock.setblocking(True)  # noqa: FBT003 - socket's own
         pid = os.fork()
         if pid == 0:
-            asker = sock.accept()[0]
+            client = sock.accept()[0]
             try:
-                asker.sendall(said)
+                client.sendall(answer)
             finally:
                 os._exit(0)
-        assert local.ask("t", 30.0) == ([], {"t"}, set())
+        assert status_socket.ask("t", 30.0) == ([], {"t"}, set())
         os.waitpid(pid, 0)
 
 
 @pytest.mark.usefixtures("place")
-def test_a_full_queue_is_waited_for_no_longer_than_asked() -> None:
-    sock, path = local.listen("t")
+def test_a_full_queue_does_not_make_is_leader_wait_beyond_its_timeout() -> None:
+    sock, path = status_socket.listen("t")
     waiting = []
     with sock:
         while True:
@@ -254,52 +289,102 @@ def test_a_full_queue_is_waited_for_no_longer_than_asked() -> None:
             waiting[-1].setblocking(False)  # noqa: FBT003 - socket's own
             if waiting[-1].connect_ex(path):
                 break
-        assert local.ask("t", 0.2) == ([], {"t"}, set())
+        assert status_socket.ask("t", 0.2) == ([], {"t"}, set())
     for each in waiting:
         each.close()
+
+
+def test_after_an_answer_the_next_asker_waits_a_moment_so_that_askers_in_a_row_do_not_take_the_processor(
+    place: Path,
+) -> None:
+    server, answered = StatusServer("t", Log()), list[float]()
+    (path,) = sockets(place)
+
+    def answer() -> bytes:
+        answered.append(now)
+        return b"answer"
+
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        for now, client in (1.0, first), (1.001, second):
+            client.connect(str(path))
+            server.serve(now, answer)
+        assert answered == [1.0]
+        assert server.fd is None
+        now = server.due
+        server.serve(now, answer)
+    server.close()
+    assert answered == [1.0, now]
+    assert 1.001 < now < 60.0
+
+
+def test_an_answer_that_other_processes_delay_does_not_put_off_the_next_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a probe on a crowded machine would find no answer."""
+    ticks = count(step=10)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
+    server = StatusServer("t", Log())
+    (path,) = sockets(place)
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.connect(str(path))
+        server.serve(1.0, lambda: b"answer")
+    due = server.due
+    server.close()
+    assert due < 2
 
 
 FLOOD = """
 import socket, sys
 kept = []
-print("ready", flush=True)
 while True:
     sock = socket.socket(socket.AF_UNIX)
     sock.setblocking(False)
     try:
         sock.connect(sys.argv[1])
-        sock.send(b"x" * 1000)
-        kept = [sock, *kept[:50]]
+    except BlockingIOError:  # the queue is full
+        continue
     except OSError:
+        break
+    kept.append(sock)
+    try:
+        sock.send(b"x" * 1000)
+    except BrokenPipeError:  # answered already
         pass
+    if len(kept) > 50:
+        try:
+            kept.pop(0).recv(1)
+        except BlockingIOError:
+            continue
+        except ConnectionResetError:  # an answer from one that reads nothing
+            pass
+        print("answered", flush=True)
 """
 
 
-def test_a_flood_of_askers_takes_neither_the_deadline_nor_the_processor(
-    scripted: Scripted, witness: Witness, heard: Heard, place: Path, processes: Processes
+def test_a_flood_of_askers_is_answered_at_a_bounded_rate_and_does_not_delay_the_deadline(
+    scripted: Scripted, witness: Witness, place: Path, processes: Processes
 ) -> None:
-    """The kernel's guard is there for who is late: it is not needed."""
+    """The supervisor kills in time by itself: its kernel timer would make this status -9."""
     options = ("--lease-duration=60s", "--kill-budget=12s", "--stop-signal=USR1", "--loss-grace=0s")
     kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(4, 5)]], *options)
     term, descendant = witness.wait_start(), witness.wait_descendant()
+    began = time.monotonic()
     flood = processes.start([sys.executable, "-c", FLOOD, sockets(place)[0]])
-    wait_until(lambda: "ready" in flood.out, "the flood")
-    before, began = psutil.Process(kleader.pid).cpu_times(), time.monotonic()
+    wait_until(lambda: "answered" in flood.out, "the flood")
     assert ask()[0] in {LEADS, UNKNOWN}
-    wait_until(lambda: time.monotonic() > began + 1, "a second")
-    after, took = psutil.Process(kleader.pid).cpu_times(), time.monotonic() - began
-    assert after.user + after.system - before.user - before.system < took / 5
     assert kleader.wait() == 255
     assert not alive(term.pid)
     assert not alive(descendant.pid)
-    assert witness.terms()[0].last / 1e9 < heard("Assign")[0]["at"] + 7
+    flood.kill()
+    most = 16 * 20 * (1 + time.monotonic() - began)
+    assert flood.out.count("answered") <= most, "more than 16 in a twentieth of a second"
     witness.check()
 
 
 def test_it_takes_little_more_than_python_itself(alone: Start, place: Path) -> None:
     """The best of each, in turn, as often as a busy machine needs: 100 ms where Python alone takes 12."""
     alone(["sleep", "60"]).wait_err("started the command")
-    asked(place)
+    wait_listening(place)
     commands = {"python": [sys.executable, "-c", "pass"], "is-leader": [*KLEADER, "is-leader"]}
     best = dict.fromkeys(commands, 60.0)
     for rounds in range(60):

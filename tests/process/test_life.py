@@ -26,6 +26,7 @@ def number_of(name: str) -> signal.Signals:
     return signal.Signals[f"SIG{name}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDING)
 @pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
 def test_a_candidate_ends_on_a_signal_before_it_leads(
@@ -99,6 +100,7 @@ def test_the_stop_signal_goes_to_the_main_process_or_to_its_group(
     assert set(said.read_text().split()) == expected | {"up"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("restart", "status", "runs"), [
     ("no", 0, 1), ("no", 3, 1), ("on-failure", 0, 1), ("on-failure", 3, 2), ("always", 0, 2), ("always", 3, 2),
 ])  # fmt: skip
@@ -123,7 +125,7 @@ def test_a_command_that_ended_is_started_again_as_asked(
     assert len(set(kleader.out.split())) == 1
 
 
-def test_many_terms_are_no_more_than_two(candidate: Start, witness: Witness) -> None:
+def test_many_sigterms_in_a_row_count_as_two(candidate: Start, witness: Witness) -> None:
     """One that comes while the tree is swept does not let go of what lives."""
     kleader = candidate(witness.command("--ignore-term", "--descendant"))
     witness.wait_descendant()
@@ -138,7 +140,7 @@ def test_many_terms_are_no_more_than_two(candidate: Start, witness: Witness) -> 
 @pytest.mark.parametrize(("command", "status"), [
     (["no-such-command-anywhere"], 127), (["/nowhere/at/all"], 127), (["/etc/passwd"], 126), (["/"], 126),
 ])  # fmt: skip
-def test_what_cannot_be_run_is_found_out_before_the_lock_is_touched(
+def test_a_command_that_cannot_be_executed_is_refused_before_the_lock_is_touched(
     candidate: Start, lock: Path, command: list[str], status: int
 ) -> None:
     kleader = candidate(command)
@@ -148,13 +150,13 @@ def test_what_cannot_be_run_is_found_out_before_the_lock_is_touched(
 
 
 @pytest.mark.parametrize(("content", "why"), [
-    (b"\x7fELF nonsense", "Exec format error: it is made for other machines"),
-    (b"echo hello\n", "Exec format error: give it a #! line, as #!/bin/sh"),
-    (b"#!/no/such/interpreter -x\n", "its interpreter '/no/such/interpreter' does not exist"),
-    (b"#! /bin/sh\r\n", r"its interpreter '/bin/sh\r' does not exist"),
+    (b"\x7fELF nonsense", "Exec format error"),
+    (b"echo hello\n", "Exec format error"),
+    (b"#!/no/such/interpreter -x\n", "No such file or directory"),
+    (b"#! /bin/sh\r\n", "No such file or directory"),
 ])  # fmt: skip
 @pytest.mark.parametrize("named", ["by path", "in PATH"])
-def test_an_exec_that_fails_later_gives_the_same_after_release(
+def test_an_exec_that_fails_while_leading_gives_the_same_status_after_the_release(
     candidate: Start, tmp_path: Path, content: bytes, why: str, named: str
 ) -> None:
     """Nobody is told before that it was started."""
@@ -163,7 +165,7 @@ def test_an_exec_that_fails_later_gives_the_same_after_release(
     program.chmod(0o755)
     command, path = ("program", f"{tmp_path}:{os.environ['PATH']}") if named == "in PATH" else (str(program), "/bin")
     kleader = candidate([command], "--restart=always", env={"PATH": path})
-    assert kleader.wait() == (127 if "does not exist" in why else 126)
+    assert kleader.wait() == (127 if "No such" in why else 126)
     assert f"cannot execute {command}: {why}\n" in kleader.err
     assert "started the command" not in kleader.err
     assert "released the lock" in kleader.err
@@ -177,7 +179,7 @@ def test_the_command_dies_with_its_supervisor(alone: Start, witness: Witness) ->
     wait_until(lambda: not alive(term.pid), "its end")
 
 
-def test_term_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path) -> None:
+def test_sigterm_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path) -> None:
     """PID 1 has no default action: the signal is kept until there is somebody to take it."""
     kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
     first = as_pid_1(kleader)
@@ -186,7 +188,10 @@ def test_term_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path
     assert kleader.wait() == 128 + signal.SIGTERM
 
 
-def test_a_guard_stopped_while_it_takes_the_lock_keeps_nobody_from_leading(candidate: Start, witness: Witness) -> None:
+@pytest.mark.slow
+def test_a_file_locks_elector_that_is_stopped_while_it_acquires_keeps_no_candidate_from_leading(
+    candidate: Start, witness: Witness
+) -> None:
     """It is replaced, and its candidate contends again; one that nobody saw, so short was the term, does not count."""
     terms = stopped = 0
     while stopped < 5:

@@ -59,7 +59,7 @@ def end(kleader: Process, status: int = 0) -> None:
 
 @pytest.mark.parametrize("does", [(), ("--term-delay=0.3",), ("--ignore-term",), DEAF, ("--zombie-leader",)], ids=str)
 @pytest.mark.usefixtures("counted")
-def test_it_is_dead_before_the_leading_command_starts(
+def test_the_standby_is_dead_before_the_leading_command_starts(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, does: tuple[str, ...]
 ) -> None:
     polite = not does or "delay" in does[0]
@@ -82,7 +82,7 @@ def test_it_is_dead_before_the_leading_command_starts(
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("whom", ["main", "keeper"])
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-def test_whoever_of_it_is_stopped_or_killed_before(
+def test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_killed(
     scripted: Scripted, witness: Witness, flag: Path, whom: str, number: signal.Signals
 ) -> None:
     """What a keeper that was killed kept is the supervisor's, and killed with the rest."""
@@ -99,7 +99,7 @@ def test_whoever_of_it_is_stopped_or_killed_before(
 
 
 @pytest.mark.usefixtures("counted")
-def test_it_is_dead_when_its_keeper_is_killed_while_it_gives_way(
+def test_the_standby_is_dead_first_though_its_subreaper_is_killed_while_it_stops(
     scripted: Scripted, witness: Witness, flag: Path
 ) -> None:
     """That keeper can prove nothing any more; the supervisor does."""
@@ -115,7 +115,9 @@ def test_it_is_dead_when_its_keeper_is_killed_while_it_gives_way(
     witness.check(terms=2)
 
 
-def test_it_dies_with_its_keeper_though_nobody_can_sweep(scripted: Scripted, witness: Witness, flag: Path) -> None:
+def test_the_standby_dies_with_its_subreaper_while_the_supervisor_is_stopped(
+    scripted: Scripted, witness: Witness, flag: Path
+) -> None:
     """The supervisor is stopped: it is the kernel's doing (PR_SET_PDEATHSIG)."""
     kleader = scripted(witness.command(), story(flag), standby(witness, "--ignore-term"))
     first = witness.wait_start()
@@ -127,9 +129,8 @@ def test_it_dies_with_its_keeper_though_nobody_can_sweep(scripted: Scripted, wit
     end(kleader, 128 + signal.SIGTERM)
 
 
-def test_what_it_left_when_it_ended_by_itself_is_killed_at_once(
-    scripted: Scripted, witness: Witness, flag: Path
-) -> None:
+@pytest.mark.slow
+def test_processes_that_a_standby_leaves_are_killed_at_once(scripted: Scripted, witness: Witness, flag: Path) -> None:
     """It is started again, with pauses that grow, and in a term not at all."""
     kleader = scripted(witness.command(), story(flag), standby(witness, "--descendant", "--exit-after=0", "--status=3"))
     kleader.wait_err("WARNING .* the standby ended after .*, with status 3; starting it again in 1s")
@@ -142,7 +143,8 @@ def test_what_it_left_when_it_ended_by_itself_is_killed_at_once(
     witness.check(terms=3)
 
 
-def test_it_is_started_again_after_a_loss(scripted: Scripted, witness: Witness, flag: Path) -> None:
+@pytest.mark.slow
+def test_the_standby_is_started_again_after_a_loss(scripted: Scripted, witness: Witness, flag: Path) -> None:
     lost = flag.with_name("lost")
     script = story(flag, [str(lost), "lost", {"reason": "another leads", "kill_now": True}])
     kleader = scripted(witness.command(), script, standby(witness), "--on-loss=wait")
@@ -157,8 +159,9 @@ def test_it_is_started_again_after_a_loss(scripted: Scripted, witness: Witness, 
     witness.check(terms=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "status"), [("lost", 255), ("yield", 255), ("TERM", 128 + signal.SIGTERM)])
-def test_an_end_while_it_gives_way_starts_nothing(
+def test_a_term_that_ends_while_the_standby_stops_starts_nothing(
     scripted: Scripted, witness: Witness, tmp_path: Path, end: str, status: int
 ) -> None:
     """The lock is given up only when it is dead."""
@@ -178,7 +181,8 @@ def test_an_end_while_it_gives_way_starts_nothing(
     witness.check(terms=1)
 
 
-def test_an_elector_that_dies_meanwhile_is_replaced(
+@pytest.mark.slow
+def test_an_elector_that_dies_while_the_standby_stops_is_replaced(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), "--loss-grace=1s")
@@ -193,12 +197,13 @@ def test_an_elector_that_dies_meanwhile_is_replaced(
     witness.check(terms=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_it_dies_with_a_supervisor_that_is_killed_or_stopped_meanwhile(
+def test_a_standby_that_is_being_stopped_dies_with_a_supervisor_that_is_killed_or_stopped(
     scripted: Scripted, witness: Witness, flag: Path, number: signal.Signals
 ) -> None:
     """The kernel's timer kills one that is stopped, its keeper does the rest; nothing wakes up and starts a command."""
-    script = [[str(flag), "lead", lead(7, 8)]]
+    script = [[str(flag), "lead", lead(4, 5)]]
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
     flag.touch()
@@ -210,7 +215,7 @@ def test_it_dies_with_a_supervisor_that_is_killed_or_stopped_meanwhile(
 
 
 @pytest.mark.parametrize("keeper", ["awake", "stopped"])
-def test_it_dies_with_a_supervisor_that_is_killed_while_it_waits(
+def test_a_standby_dies_with_a_supervisor_that_is_killed_while_waiting(
     candidate: Start, witness: Witness, keeper: str
 ) -> None:
     """On the file lock, where no elector sweeps: its keeper does, and is woken up if it was stopped."""
@@ -224,6 +229,7 @@ def test_it_dies_with_a_supervisor_that_is_killed_while_it_waits(
     wait_gone(first.pid, other.pid)
 
 
+@pytest.mark.slow
 def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
@@ -239,17 +245,18 @@ def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_start
     assert len(witness.terms()) == 1
 
 
-def test_a_third_term_leaves_a_standby_that_does_not_die_though_it_comes_when_the_lock_would_be_given_up(
+@pytest.mark.slow
+def test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_released(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
     """Both are there when the supervisor looks, and nothing else is done about the lock."""
     now = tmp_path / "now"
-    more = {"plan": {"renew_deadline": 8}, "fault": "may not kill", "when": str(now)}
+    more = {"plan": {"renew_deadline": 4}, "fault": "may not kill", "when": str(now)}
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), **more)
     witness.wait_descendant()
     flag.touch()
     kleader.wait_err("stopping the standby")
-    given_up = time.monotonic() + 8
+    given_up = time.monotonic() + 4
     kleader.signal(signal.SIGTERM)
     wait_until(lambda: not masked(kleader.pid, "ShdPnd", signal.SIGTERM), "the first to be taken")
     kleader.signal(signal.SIGTERM)
@@ -264,17 +271,18 @@ def test_a_third_term_leaves_a_standby_that_does_not_die_though_it_comes_when_th
     assert not heard("Started")
 
 
-def test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start(
+@pytest.mark.slow
+def test_nothing_starts_if_the_last_process_of_the_standby_dies_after_stop_at(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """It leads for one turn, whose first act is the deadline: nothing is even forked."""
-    script = [[str(flag), "lead", lead(6, 600)]]
+    script = [[str(flag), "lead", lead(3, 600)]]
     options = {"plan": {"renew_deadline": 600, "grace": 600}, "fault": "may not kill"}
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), **options)
     first, left = witness.wait_start(), witness.wait_descendant()
     flag.touch()
     kleader.wait_err("giving way: stopping the standby")
-    stop_at = time.monotonic() + 6
+    stop_at = time.monotonic() + 3
     os.kill(keeper_of(kleader), signal.SIGKILL)
     wait_gone(first.pid)
     wait_until(lambda: time.monotonic() > stop_at, "stop_at")
@@ -287,7 +295,9 @@ def test_what_a_standby_left_that_dies_after_stop_at_lets_nothing_start(
 
 
 @pytest.mark.parametrize("way", ["in time", "too late", "twice"])
-def test_term_while_waiting_ends_it_politely(scripted: Scripted, witness: Witness, flag: Path, way: str) -> None:
+def test_sigterm_while_waiting_stops_the_standby_in_order(
+    scripted: Scripted, witness: Witness, flag: Path, way: str
+) -> None:
     """Within --stop-timeout; a second TERM kills. The elector does not wait for that, and kleader does."""
     does = ("--term-delay=0.3", "--descendant") if way == "in time" else DEAF
     options = [standby(witness, *does), f"--stop-timeout={'200ms' if way == 'too late' else '600s'}"]
@@ -305,7 +315,7 @@ def test_term_while_waiting_ends_it_politely(scripted: Scripted, witness: Witnes
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGWINCH])
-def test_signals_that_are_not_for_kleader_are_forwarded_to_it(
+def test_signals_that_are_not_for_kleader_are_forwarded_to_the_standby(
     scripted: Scripted, flag: Path, number: signal.Signals
 ) -> None:
     script = f"trap 'echo got it' {number}; trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
@@ -317,13 +327,14 @@ def test_signals_that_are_not_for_kleader_are_forwarded_to_it(
     assert kleader.out == ""
 
 
-def test_a_lock_that_is_free_is_taken_without_starting_one(candidate: Start, witness: Witness) -> None:
+def test_a_free_lock_is_acquired_without_starting_the_standby(candidate: Start, witness: Witness) -> None:
     kleader = candidate(witness.command(), standby(witness))
     assert witness.wait_start().token != "-"
     end(kleader)
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 def test_candidates_with_standbys_hand_over_in_turn(candidate: Start, witness: Witness, tmp_path: Path) -> None:
     """On the file lock, which no standby holds; the standby of one runs beside the command of another."""
     warm = [candidate(witness.command(*DEAF, "--most=60"), "--stop-timeout=100ms", "--loss-grace=100ms",
@@ -340,7 +351,7 @@ def test_candidates_with_standbys_hand_over_in_turn(candidate: Start, witness: W
     witness.check(terms=3)
 
 
-def test_it_runs_while_its_candidate_is_not_well(candidate: Start, witness: Witness, tmp_path: Path) -> None:
+def test_the_standby_runs_while_its_candidate_is_unhealthy(candidate: Start, witness: Witness, tmp_path: Path) -> None:
     """What --health asks may be the standby itself."""
     up = tmp_path / "up"
     health = [f"--health=test -e {up}", "--health-period=500ms"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import IN_NAMESPACE, as_pid_1
-from tests.support.processes import alive, wait_gone, wait_until
+from kleader.procs.bystanders import SCAN_EVERY
+from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of, words
+from tests.support.processes import alive, descendants, wait_gone, wait_until
 from tests.support.trees import BROOD, bare_loop, pids, swept
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize(("kind", "number", "size"), [
-    ("flat", 1000, 1000), ("daemons", 1000, 1000), ("chain", 100, 100), ("bomb", 10, 1023),
+    ("flat", 100, 100), ("daemons", 100, 100), ("chain", 100, 100), ("bomb", 7, 127),
 ])  # fmt: skip
 def test_a_tree_is_gone_when_the_lock_is_released(  # noqa: PLR0917
     candidate: Start, tmp_path: Path, trials: Trials, kind: str, number: int, size: int
@@ -50,33 +52,36 @@ def test_a_tree_is_gone_when_the_lock_is_released(  # noqa: PLR0917
     trials.count(size, "processes swept")
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize(("kind", "number", "size"), [
     ("flat", 1000, 1000), ("daemons", 1000, 1000), ("bomb", 10, 1023),
 ])  # fmt: skip
-def test_a_tree_of_1000_processes_is_gone_within_250_ms(  # noqa: PLR0917
+def test_a_tree_of_1000_processes_is_gone_within_three_times_what_a_bare_loop_takes(  # noqa: PLR0917
     candidate: Start, processes: Processes, tmp_path: Path, trials: Trials, kind: str, number: int, size: int
 ) -> None:
-    """Or, on a busy machine, within three times what a bare loop takes to kill and reap such a tree beside it.
-
-    Twice that is its due if the other tree happens to die first.
-    """
-    ours, bare, flag = tmp_path / "ours", tmp_path / "bare", tmp_path / "flag"
-    os.mkfifo(flag)
-    script = f"{' '.join(BROOD)} {kind} {number} {ours}; read line <{flag}"
-    kleader = candidate(["sh", "-c", script], "--log-format=json")
-    assert processes.start([*BROOD, kind, str(number), str(bare)]).wait(60) == 0
-    wait_until(lambda: ours.exists() and len(pids(ours)) == size, "its tree", 60)
-    flag.write_text("\n")
-    floor = bare_loop(pids(bare))
-    kleader.wait()
-    took = swept(kleader.err)
-    print(f"{kind}: {size} processes gone after {took * 1000:.0f} ms; a bare loop beside it: {floor * 1000:.0f} ms")  # noqa: T201
-    assert not any(map(alive, pids(ours)))
-    assert took <= max(0.25, 3 * floor)
+    """The loop kills and reaps such a tree beside it. Noise may hit one of both: one of five trials must do."""
+    took, floor = 1.0, 0.0
+    for trial in range(5):
+        ours, bare, flag = (tmp_path / f"{what}-{trial}" for what in ("ours", "bare", "flag"))
+        os.mkfifo(flag)
+        script = f"{' '.join(BROOD)} {kind} {number} {ours}; read line <{flag}"
+        kleader = candidate(["sh", "-c", script], "--log-format=json")
+        assert processes.start([*BROOD, kind, str(number), str(bare)]).wait() == 0
+        wait_until(lambda ours=ours: ours.exists() and len(pids(ours)) == size, "its tree")  # type: ignore[misc]
+        flag.write_text("\n")
+        floor = bare_loop(pids(bare))
+        kleader.wait()
+        took = swept(kleader.err)
+        print(f"{kind}: {size} processes gone after {took * 1000:.0f} ms; a bare loop: {floor * 1000:.0f} ms")  # noqa: T201
+        assert not any(map(alive, pids(ours)))
+        if took <= 3 * floor:
+            break
+    assert took <= 3 * floor
     trials.count(1, "trees of 1,000 processes beside a bare loop's")
 
 
+@pytest.mark.slow
 def test_2000_orphans_are_reaped_by_pid_1(candidate: Start, tmp_path: Path, trials: Trials) -> None:
     flag = tmp_path / "done"
     reading, writing = os.pipe()
@@ -212,3 +217,150 @@ def test_until_empty_a_restart_waits_for_the_daemon_and_does_not_kill_it(candida
     assert kleader.out.splitlines()[:2] == ["up", "the daemon ended"]
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() in {3, 128 + signal.SIGTERM}  # it may have been about to exit
+
+
+def test_what_was_there_before_kleader_outlives_it(processes: Processes, lock: Path, tmp_path: Path) -> None:
+    """`helper & exec kleader run …`, as entry points of containers are written: the helper is none of the command's."""
+    pids = tmp_path / "pids"
+    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
+    helper = f"sh -c 'sleep 600 & echo $! $$ >{pids}; wait'"
+    kleader = processes.start(["sh", "-c", f"{helper} & exec {run} sh -c 'until test -s {pids}; do :; done; exit 3'"])
+    assert kleader.wait() == 3
+    try:
+        assert all(map(alive, map(int, pids.read_text().split())))
+    finally:
+        for pid in pids.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def test_what_was_there_before_kleader_is_spared_by_a_guard_that_replaces_another(
+    processes: Processes, lock: Path, tmp_path: Path
+) -> None:
+    """Which is told of the command's processes in the middle of a term, and kills what is left of them."""
+    pids = tmp_path / "pids"
+    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
+    script = f"sleep 600 & echo $! >{pids}; exec {run} sh -c 'echo $$ >>{pids}; exec sleep 601'"
+    kleader = processes.start(["sh", "-c", script])
+    kleader.wait_err("started the command")
+    wait_until(lambda: pids.read_text().count("\n") == 2, "both pids")
+    helper, command = map(int, pids.read_text().split())
+    os.kill(guard_of(kleader), signal.SIGKILL)
+    kleader.wait_err("replaced by")
+    kleader.signal(signal.SIGKILL)
+    wait_until(lambda: "the supervisor is gone" in kleader.err, "the end of what is left")
+    try:
+        assert not alive(command)
+        assert alive(helper)
+    finally:
+        os.kill(helper, signal.SIGKILL)
+
+
+def test_what_a_helper_starts_while_kleader_waits_is_not_the_commands(
+    processes: Processes, candidate: Start, lock: Path, tmp_path: Path
+) -> None:
+    """Its parent has ended before the command began, and nobody has seen it below that."""
+    first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
+    first.wait_err("started the command")
+    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- true"
+    helper = f"until test -e {flag}; do sleep 0.01; done; (sleep 600 & echo $! >{pid}); sleep 1; exec sleep 0.5"
+    kleader = processes.start(["sh", "-c", f"sh -c '{helper}' & exec {run}"])
+    kleader.wait_err("the leader is")
+    flag.touch()
+    wait_until(lambda: pid.exists() and pid.read_text(), "what it starts")
+    first.signal(signal.SIGTERM)
+    assert kleader.wait() == 0
+    assert alive(int(pid.read_text()))
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_what_a_helper_starts_while_kleader_waits_outlives_a_supervisor_that_is_killed(
+    processes: Processes, candidate: Start, lock: Path, tmp_path: Path
+) -> None:
+    """The elector kills the command's processes then, and was started before that one."""
+    first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
+    first.wait_err("started the command")
+    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- sh -c 'sleep 600 & exec sleep 600'"
+    helper = f"until test -e {flag}; do sleep 0.01; done; (sleep 600 & echo $! >{pid})"
+    script = tmp_path / "helper"
+    script.write_text(helper)
+    kleader = processes.start(["sh", "-c", f"sh {script} & exec {run}"])
+    kleader.wait_err("the leader is")
+    flag.touch()
+    wait_until(lambda: pid.exists() and pid.read_text(), "what it starts")
+    first.signal(signal.SIGTERM)
+    kleader.wait_err("started the command")
+    helpers = int(pid.read_text())
+    others = {*descendants(kleader.pid)} - {helpers, guard_of(kleader)}
+    kleader.kill()
+    wait_until(lambda: "killed what was found of the command" in kleader.err, "the elector's kill")
+    wait_gone(*others)
+    assert alive(helpers)
+    os.kill(helpers, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_what_a_session_from_outside_leaves_behind_is_not_the_commands(
+    candidate: Start, processes: Processes, tmp_path: Path
+) -> None:
+    """As `kubectl exec` does: its orphan comes to PID 1, which waits for it no more than it kills it."""
+    flag = tmp_path / "end"
+    script = f"until test -e {flag}; do sleep 0.01; done; rm {flag}"
+    kleader = candidate(["sh", "-c", script], "--restart=always", before=IN_NAMESPACE)
+    kleader.wait_err("started the command")
+    first = as_pid_1(kleader)
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    leave = "sleep 600 & exec sleep 599"
+    session = processes.start(["nsenter", f"--target={first}", *user, "--pid", "sh", "-c", leave])
+
+    def sleeper(seconds: str) -> list[int]:
+        return [pid for pid in descendants(session.pid) if seconds in words(pid)]
+
+    wait_until(lambda: sleeper("599") and sleeper("600"), "what it leaves behind")
+    (leader,), (orphan,) = sleeper("599"), sleeper("600")
+    time.sleep(2 * SCAN_EVERY)
+    os.kill(leader, signal.SIGKILL)
+    wait_until(lambda: int(Path(f"/proc/{orphan}/stat").read_text().split()[3]) == first, "its adoption")
+    flag.touch()
+    kleader.wait_err("started the command", count=2)
+    assert alive(orphan)
+    os.kill(first, signal.SIGTERM)
+    kleader.wait()
+    wait_gone(orphan)
+
+
+TRACED = """
+import ctypes, os, signal
+ctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)  # PR_SET_PTRACER_ANY
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+TRACER = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.ptrace(0x4206, int(sys.argv[1]), None, None) == 0, ctypes.get_errno()  # PTRACE_SEIZE
+print("seized", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_zombie_that_somebody_traces_does_not_keep_the_lock(candidate: Start, processes: Processes) -> None:
+    """A debugger or strace that hangs: until it lets go, the zombie cannot be reaped, and it is dead all the same."""
+    kleader = candidate([*PYTHON, f"import os\nif os.fork() == 0:\n    exec({TRACED!r})\nos.wait()"])
+    wait_until(lambda: kleader.out.count("\n") == 1, "its pid")
+    traced = int(kleader.out)
+    tracer = processes.start([*PYTHON, TRACER, str(traced)])
+    wait_until(lambda: tracer.out, "a tracer")
+    kleader.signal(signal.SIGTERM)
+    assert kleader.wait() == 128 + signal.SIGTERM
+    assert "released the lock" in kleader.err
+    assert Path(f"/proc/{traced}/stat").read_text().rpartition(") ")[2][0] == "Z"
+    tracer.kill()
+
+
+def test_the_command_does_not_inherit_the_priority_that_kleader_takes(processes: Processes, lock: Path) -> None:
+    """Nor what runs beside it. kleader itself must not wait for the processor behind a thousand others."""
+    show = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))"
+    run = [sys.executable, "-m", "kleader", "run", f"--lock=file:{lock}", "--name=t", "--"]
+    kleader = processes.start(["nice", "-n", "5", *run, *PYTHON, show])
+    assert kleader.wait() == 0
+    assert kleader.out.split() == [str(os.getpriority(os.PRIO_PROCESS, 0) + 5), str(os.SCHED_OTHER)]

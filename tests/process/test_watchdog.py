@@ -6,6 +6,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.process.test_file_lock import stop
 from tests.support.processes import alive, descendants, wait_gone, wait_until
 
@@ -26,6 +28,7 @@ signal.pause()
 """
 
 
+@pytest.mark.slow
 def test_what_a_stopped_supervisors_command_daemonised_last_dies_before_it(processes: Processes) -> None:
     """Nobody can find it once its parent is init: no marker in its environment, and younger than the last look."""
     command = [sys.executable, "-I", "-S", "-c", COMMAND]

@@ -33,7 +33,7 @@ def story(flag: Path, *more: Any) -> list[Any]:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
-def test_the_command_is_stopped_like_for_term_then_the_lock_is_released(
+def test_stepping_down_stops_the_command_as_sigterm_does_then_releases_the_lock(
     scripted: Scripted,
     witness: Witness,
     heard: Heard,
@@ -110,7 +110,7 @@ def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, 
     assert kleader.wait() == 128 + signal.SIGTERM
 
 
-def test_a_term_meanwhile_is_the_end_with_the_commands_own_status(
+def test_sigterm_while_stepping_down_ends_kleader_with_the_commands_status(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """A second one kills."""
@@ -129,7 +129,7 @@ def test_a_term_meanwhile_is_the_end_with_the_commands_own_status(
 
 
 @pytest.mark.parametrize("way", ["exit", "wait"])
-def test_it_may_come_between_two_starts(
+def test_a_leader_steps_down_between_two_starts_of_the_command(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, way: str
 ) -> None:
     kleader = scripted(witness.command("--exit-after=0"), story(flag), "--restart=always", f"--on-loss={way}")
@@ -146,7 +146,7 @@ def test_it_may_come_between_two_starts(
     assert len(witness.terms()) == 2
 
 
-def test_who_is_stopping_already_does_not_listen(
+def test_a_step_down_while_the_command_is_stopping_is_ignored(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
     """The status is the command's own, and there is no new candidacy."""
@@ -166,7 +166,7 @@ def test_who_is_stopping_already_does_not_listen(
     assert not heard("Again")
 
 
-def test_an_elector_that_dies_meanwhile_is_replaced(
+def test_an_elector_that_dies_while_stepping_down_is_replaced(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """Its successor renews while the command winds down, and releases."""
@@ -188,7 +188,7 @@ HEIR = ASKED | {"to": "heir"}
 
 
 @pytest.mark.parametrize("asked", [ASKED, HEIR], ids=["resign", "transfer"])
-def test_what_was_asked_for_is_released_whatever_the_options_say_and_to_whom_was_named(
+def test_a_requested_release_is_made_in_spite_of_no_release_and_to_the_named_candidate(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, asked: dict[str, Any]
 ) -> None:
     script = [[0, "lead", lead(60, 70)], [str(flag), "yield", asked]]
@@ -202,7 +202,7 @@ def test_what_was_asked_for_is_released_whatever_the_options_say_and_to_whom_was
     witness.check(terms=1)
 
 
-def test_on_loss_wait_who_was_asked_lets_another_lead_first(
+def test_with_on_loss_wait_a_leader_that_was_asked_to_resign_lets_another_lead_first(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
@@ -217,7 +217,7 @@ def test_on_loss_wait_who_was_asked_lets_another_lead_first(
     assert heard("Empty")[0]["to"] == "", "of the new candidacy"
 
 
-def test_the_first_request_counts_and_outlives_the_elector_that_told_of_it(
+def test_the_first_request_counts_and_outlives_the_elector_that_received_it(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     second = flag.with_name("second")
@@ -237,7 +237,7 @@ def test_the_first_request_counts_and_outlives_the_elector_that_told_of_it(
     assert heard("Empty")[-1]["to"] == "heir"
 
 
-def test_an_elector_that_is_dead_when_the_last_process_is_leaves_the_lock_to_its_successor_to_give(
+def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
     """With --on-loss wait too, where the next candidacy is told of by who has been one before."""
@@ -260,7 +260,7 @@ def test_an_elector_that_is_dead_when_the_last_process_is_leaves_the_lock_to_its
     witness.check(terms=1)
 
 
-def test_who_becomes_sick_meanwhile_hands_it_over_all_the_same(
+def test_a_leader_that_becomes_unhealthy_still_hands_over_as_requested(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
     well = tmp_path / "well"
@@ -282,7 +282,7 @@ def test_who_becomes_sick_meanwhile_hands_it_over_all_the_same(
     assert kleader.wait() == 128 + signal.SIGTERM
 
 
-def test_while_a_standby_gives_way_it_comes_instead_of_the_command(
+def test_a_step_down_while_the_standby_stops_starts_no_command(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
     """Nothing of the standby is alive when the lock is handed over."""
@@ -300,7 +300,7 @@ def test_while_a_standby_gives_way_it_comes_instead_of_the_command(
     assert not witness.terms()
 
 
-def test_a_loss_meanwhile_gives_the_lock_to_nobody(
+def test_a_loss_while_stepping_down_releases_nothing(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     lost = flag.with_name("lost")
@@ -316,7 +316,7 @@ def test_a_loss_meanwhile_gives_the_lock_to_nobody(
     assert (empty["release"], empty["to"]) == (False, "")
 
 
-def test_while_what_a_command_left_is_swept_before_a_restart_it_comes_instead_of_that(
+def test_a_step_down_while_the_tree_is_killed_before_a_restart_prevents_the_restart(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """The sweep is held up by a process that the supervisor may not kill."""

@@ -12,24 +12,25 @@ import sys
 import time
 from typing import TYPE_CHECKING, cast
 
-from kleader import boot, platform
+from kleader import launch, system
 from kleader.cli.main import cli
 from kleader.election.events import Kind, Observed
 from kleader.elector import loop
 from kleader.elector import start as starters
 from kleader.elector.loop import Loop
-from kleader.link import plan as plans
-from kleader.link import start
-from kleader.link.channel import Channel
-from kleader.locks.base import LockError, Traits
+from kleader.ipc import plan as plans
+from kleader.ipc import spawn
+from kleader.ipc.channel import Channel
+from kleader.kube.errors import LockError
+from kleader.locks.base import LockProperties
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from kleader.election.record import Record
-    from kleader.elector.recorder import Recorder
-    from kleader.link.messages import Assign
-    from kleader.link.plan import Plan
+    from kleader.elector.k8s_events import EventRecorder
+    from kleader.ipc.messages import Assign
+    from kleader.ipc.plan import Plan
     from kleader.locks.base import Lock
 
 
@@ -37,7 +38,7 @@ class Ours:
     """Keeps what is written."""
 
     namespace = "default"
-    traits = Traits()
+    properties = LockProperties()
 
     def __init__(self) -> None:
         self._seen: Observed | None = None
@@ -62,10 +63,10 @@ class Ours:
         """Nothing that could be shown."""
         return ()
 
-    def enter(self) -> None:
+    def register(self) -> None:
         """Nothing to be told."""
 
-    async def leave(self, timeout: float) -> None:
+    async def unregister(self, timeout: float) -> None:
         """Likewise."""
 
 
@@ -73,7 +74,7 @@ class Slow(Loop):
     """One that hears of the supervisor's end when all of that is over, and its orphans are init's."""
 
     def _deserted(self) -> None:
-        while self._orphans and self._orphans.supervisor_lives():
+        while self._tracker and self._tracker.supervisor_lives():
             time.sleep(0.001)
         super()._deserted()
 
@@ -83,18 +84,19 @@ class Electors:
 
     inherited: tuple[int, ...] = ()
     releases = True
+    heartbeat_timeout = float("inf")
 
     def __init__(self, plan_fd: int, *_: object, **__: object) -> None:
         self._plan = plans.load(plan_fd)
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
         """One more."""
-        ours, theirs = platform.link_pair()
-        supervisor = platform.myself()
-        pid = start.fork(ours, theirs)
+        ours, theirs = system.link_pair()
+        supervisor = system.myself()
+        pid = spawn.fork(ours, theirs)
         if pid == 0:
             ours.close()
-            log = boot.log_of(self._plan)
+            log = launch.log_of(self._plan)
             made = Slow(self._plan, Channel(theirs), log, (supervisor.pid, supervisor.start), find_lock)
             asyncio.run(made.run())
             os._exit(0)
@@ -109,24 +111,24 @@ class Electors:
         """Holds nothing."""
 
 
-async def find_lock(_: Assign) -> tuple[Lock, Recorder]:
+async def find_lock(_: Assign) -> tuple[Lock, EventRecorder]:
     """Always the same; there is nobody to be told of it."""
-    return cast("Lock", Ours()), cast("Recorder", None)
+    return cast("Lock", Ours()), cast("EventRecorder", None)
 
 
 def main() -> None:
     """As the head of this file says."""
     caught: list[Plan] = []
-    boot.become_supervisor = caught.append  # type: ignore[assignment]
+    launch.become_supervisor = caught.append  # type: ignore[assignment]
     # Between the elector's turn and the kernel's lies a quarter of the kill budget: time for a busy machine.
     times = ("--lease-duration=9s", "--renew-deadline=2500ms", "--retry-period=1s", "--kill-budget=4s")
     words = ["run", "--name=t", "--identity=a", *times, "--", *sys.argv[1:]]
     cli.main(words, prog_name="kleader", standalone_mode=False)
     loop._PING = 3600.0
     starters.Electors = Electors  # type: ignore[assignment,misc]
-    fd = platform.anonymous_file()
+    fd = system.anonymous_file()
     plans.save(caught[0], fd)
-    os._exit(boot.supervise(fd))
+    os._exit(launch.supervise(fd))
 
 
 main()

@@ -14,8 +14,6 @@ from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase
-from kleader.elector.roll import Present, ping_time
-from kleader.locks.answers import Skew
 from tests.simulation.host import LAGS, ORDERLY, WALL, Road
 from tests.simulation.machine import Machine
 from tests.simulation.schedule import Schedule
@@ -125,7 +123,7 @@ class ControlPlane:
 
 
 class NamedMachine(Machine):
-    """A machine that registers once it has read the lock, answers pings, calls the roll, and leaves before its end."""
+    """A machine that registers once it has read the lock, answers pings, and leaves before its end."""
 
     registered = False  # by its present elector
     lapses = ORDERLY
@@ -151,7 +149,9 @@ class NamedMachine(Machine):
     def tell(self, event: e.Event) -> None:
         """One step, and what the lock does besides."""
         super().tell(event)
-        read = isinstance(event, e.Got) or (isinstance(event, e.Failed) and event.failure.kind is Kind.MISSING)
+        read = isinstance(event, e.GetDone) or (
+            isinstance(event, e.RequestFailed) and event.failure.kind is Kind.MISSING
+        )
         if read and self.state and not self.registered and self.state.phase in {Phase.FOLLOWING, Phase.LEADING}:
             self.registered = True
             self.world.after(self.rng.uniform(0, self.road.latency), partial(self._register, self.life))
@@ -166,21 +166,6 @@ class NamedMachine(Machine):
         known = self._candidates.setdefault(self.me.identity, LeaseCandidate(self.me.identity, rank, self._wall))
         known.renewed = max(self._wall, known.pinged)
         self.control_plane.look()
-
-    def ends_in_good_order(self) -> None:
-        """Call the roll, if the road allows."""
-        if self.state and self.state.phase is Phase.LEADING and not self.paused:
-            self.world.after(self.rng.uniform(0, 2 * self.road.latency), partial(self._call_roll, self.life))
-
-    def _call_roll(self, life: int) -> None:
-        if life != self.life or self.paused or self._cut_off:
-            return
-        skew = Skew(self.control_plane.skew - self.skew, 0.5)
-        for each in self._candidates.values():
-            known = Present(each.name, "", "", _instant(each.renewed), _instant(each.pinged))
-            if each.name != self.me.identity and (ping := ping_time(known, self.wall, skew)):
-                self.world.log(self.name, "calls", each.name)
-                self.control_plane.ask(each, (ping - WALL) / SECOND)
 
     def pinged(self, candidate: LeaseCandidate) -> None:
         """Answer as soon as the road allows; by one's own clock, but never before the ping."""
@@ -205,16 +190,14 @@ class NamedMachine(Machine):
 
     def _perform(self, action: e.Action) -> None:
         last = isinstance(action, e.Write) and not action.record.holder and self.state
-        if (last and last.phase is Phase.RELEASING and not last.again) or isinstance(action, (e.Done, e.GiveUp)):
+        if (last and last.phase is Phase.RELEASING and not last.again) or isinstance(
+            action, (e.Released, e.AcquireFailed)
+        ):
             self.registered = False
             if not self._cut_off:
                 self._candidates.pop(self.me.identity, None)
                 self.control_plane.look()
         super()._perform(action)
-
-
-def _instant(seconds: float) -> int:
-    return WALL + round(seconds * SECOND) if seconds > -inf else 0
 
 
 class NamedSchedule(Schedule):

@@ -223,7 +223,7 @@ class Host:
             self.hinder(request.timeout)
         if not self.road.cut:
             self.world.after(up, partial(self._serve, self.road, kept, request, met, down, answer))
-        self.after(request.timeout, partial(answer, e.Failed(request, TIMEOUT)))
+        self.after(request.timeout, partial(answer, e.RequestFailed(request, TIMEOUT)))
 
     def _serve(  # noqa: PLR0917 - by partial
         self,
@@ -244,8 +244,8 @@ class Host:
             if fate == "request sent twice":
                 event = kept.answer(request)
             elif fate == "error after it was done":
-                event = e.Failed(request, Failure(Kind.UNREACHABLE, "500"))
-            elif fate == "no-op" and isinstance(event, e.Wrote) and event.request.base:
+                event = e.RequestFailed(request, Failure(Kind.UNREACHABLE, "500"))
+            elif fate == "no-op" and isinstance(event, e.WriteDone) and event.request.base:
                 event = replace(event, seen=replace(event.seen, version=event.request.base.version))
         if event and fate != "answer lost" and not server.down:
             self.world.after(down, partial(answer, event))
@@ -255,9 +255,9 @@ class Host:
     def _refused(self, kept: Kept, request: e.Get | e.Write, met: Ahead) -> e.Event | None:
         """The answer to a request that is not acted on."""
         if met.what in REFUSALS:
-            return e.Failed(request, Failure(REFUSALS[met.what], met.what, self._stay_away(met)))
+            return e.RequestFailed(request, Failure(REFUSALS[met.what], met.what, self._stay_away(met)))
         if met.what == "answer lies" and isinstance(request, e.Write) and kept.seen:
-            return e.Wrote(request, kept.seen)
+            return e.WriteDone(request, kept.seen)
         return None
 
     def watch(self, kept: Kept, version: str, told: Callable[[e.Event], None]) -> Watch:
@@ -276,7 +276,7 @@ class Host:
                 lags = self.road.watch_lag and self.rng.random() < 0.05
                 most = self.road.watch_lag if lags else self.road.latency
                 watch.latest = max(watch.latest, self.world.now + self.rng.uniform(0, most))
-                self.world.at(watch.latest, partial(watch.tell, e.Saw(seen)))
+                self.world.at(watch.latest, partial(watch.tell, e.WatchEvent(seen)))
 
         if self.road.watch_denied:
             self.world.after(self.rng.uniform(0, 0.1), partial(watch.tell, e.WatchEnded("denied", denied=True)))
@@ -299,9 +299,9 @@ class Host:
             case "event dropped":  # the watch ends some time later
                 after = 60 * met.luck
             case "event late" if kept.seen:
-                after, event = 20 * met.luck, e.Saw(kept.seen)
+                after, event = 20 * met.luck, e.WatchEvent(kept.seen)
             case "event stale":
-                event = e.Saw(kept.history[-1 - int(met.luck * min(8, len(kept.history)))][1])
+                event = e.WatchEvent(kept.history[-1 - int(met.luck * min(8, len(kept.history)))][1])
         self.world.after(after, partial(watch.tell, event))
 
     def _deafen(self, watch: Watch, luck: float) -> None:

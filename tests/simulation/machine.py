@@ -30,7 +30,7 @@ class Machine(Host):
     """Feeds one state machine with what the world does to it; two objects are a multilock."""
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
-        me = replace(me, **kept[0].traits._asdict())
+        me = replace(me, **kept[0].properties._asdict())
         me = replace(me, twofold=len(kept) > 1)
         super().__init__(world, name, me, kept)
         self.state: State | None = None  # None: there is no elector
@@ -78,7 +78,7 @@ class Machine(Host):
         if len(self.kept) > 1:
             self.pair = Pair(self, ceil(state.gone_wait))
         self.world.log(self.name, "starts an elector", state.phase.value, state.incarnation)
-        self.tell(e.Woke())
+        self.tell(e.TimerFired())
 
     def deliver(self, what: Callable[[], object]) -> None:
         """To the present elector: now, or when it is not paused any more."""
@@ -95,9 +95,9 @@ class Machine(Host):
             return
         if before is None:
             return
-        if isinstance(event, (e.Failed, e.WatchEnded)):
+        if isinstance(event, (e.RequestFailed, e.WatchEnded)):
             self._mind_request_to_stay_away(event)
-        elif self.coarse and isinstance(event, (e.Got, e.Saw)) and event.seen and not self.pair:
+        elif self.coarse and isinstance(event, (e.GetDone, e.WatchEvent)) and event.seen and not self.pair:
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(before, event, now)
@@ -127,8 +127,8 @@ class Machine(Host):
         elif seen and seen is not before:
             self.saw[self.kept[0].name] = max(own, seen.record.duration)
 
-    def _mind_request_to_stay_away(self, event: e.Failed | e.WatchEnded) -> None:
-        seconds = event.failure.retry_after if isinstance(event, e.Failed) else event.retry_after
+    def _mind_request_to_stay_away(self, event: e.RequestFailed | e.WatchEnded) -> None:
+        seconds = event.failure.retry_after if isinstance(event, e.RequestFailed) else event.retry_after
         if seconds:
             self.hinder(1.1 * seconds)  # from now on: it may have been told late
 
@@ -147,7 +147,7 @@ class Machine(Host):
 
     def _wake(self, life: int, due: float) -> None:
         if self.state and life == self.life and self.due == due:
-            self.tell(e.Woke())
+            self.tell(e.TimerFired())
 
     def pause(self, seconds: float) -> None:
         """SIGSTOP and SIGCONT, for the elector alone."""
@@ -159,7 +159,7 @@ class Machine(Host):
         """SIGCONT, if it is still for this elector."""
         if life == self.life and self.paused:
             self.paused, missed, self.missed = False, self.missed, []
-            missed.append(partial(self.tell, e.Woke()))
+            missed.append(partial(self.tell, e.TimerFired()))
             for each in missed:
                 self.deliver(each)
 
@@ -174,9 +174,9 @@ class Machine(Host):
                 self._look_on(seen)
             case e.Unwatch():
                 self._unwatch()
-            case e.Lead() | e.Extend() | e.Lost() | e.Yield():
+            case e.Acquired() | e.Renewed() | e.Lost() | e.StepDown():
                 self.supervisor.hear(action)
-            case e.Done() | e.GiveUp():
+            case e.Released() | e.AcquireFailed():
                 self.over()
 
     def _call(self, request: e.Get | e.Write) -> None:
@@ -209,10 +209,7 @@ class Machine(Host):
             self.supervisor.stop(seconds)
         elif self.state and not self.supervisor.stopped:
             self.supervisor.ending = True
-            self.tell(e.Emptied(release=True))
-
-    def ends_in_good_order(self) -> None:
-        """The term of a command that is about to be stopped, or has ended."""
+            self.tell(e.AllProcessesExited(release=True))
 
     def emptied(self, command: Command) -> None:
         """Nothing of a term is alive: the candidacy ends, or another begins (--on-loss wait)."""
@@ -220,15 +217,15 @@ class Machine(Host):
             self._elect_later(new_term=True)
         elif self.fortune.random() < 0.5:
             to = "" if command.lost else command.to
-            self.tell(e.Again(self._new_term(), release=not command.lost, to=to, aside=command.asked))
+            self.tell(e.Restart(self._new_term(), release=not command.lost, to=to, aside=command.asked))
         else:
             self.supervisor.ending, self.supervisor.owed = True, None if command.lost else command
-            self.tell(e.Emptied(release=not command.lost, to="" if command.lost else command.to))
+            self.tell(e.AllProcessesExited(release=not command.lost, to="" if command.lost else command.to))
 
     def deserted(self, life: int) -> None:
         """The elector finds that its supervisor has not answered for too long."""
         if life == self.life and self.supervisor.stopped:
-            self.tell(e.Deserted("the supervisor does not answer"))
+            self.tell(e.SupervisorUnresponsive("the supervisor does not answer"))
 
     # --- misfortunes
 
@@ -262,7 +259,7 @@ class Machine(Host):
             owed, self.supervisor.owed = self.supervisor.owed, None
             if owed:
                 self._resume(owed)
-                self.tell(e.Emptied(release=True, to=owed.to))
+                self.tell(e.AllProcessesExited(release=True, to=owed.to))
             elif self.supervisor.ending:
                 self.over()
             else:

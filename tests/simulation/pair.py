@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
-from kleader.locks.base import LockError, WatchError
-from kleader.locks.multi import MultiLock
+from kleader.kube.errors import LockError, WatchError
+from kleader.locks.multilock import MultiLock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from kleader.election.record import Record
-    from kleader.locks.object import ObjectLock
+    from kleader.locks.object_lock import ObjectLock
     from tests.simulation.host import Host
     from tests.simulation.machine import Machine
     from tests.simulation.server import Kept
@@ -30,7 +30,7 @@ class Part:
     namespace = "default"
 
     def __init__(self, host: Host, kept: Kept) -> None:
-        self.traits = kept.traits
+        self.properties = kept.properties
         self._host, self._kept, self._life = host, kept, host.life
 
     async def get(self, timeout: float) -> Observed:
@@ -52,7 +52,7 @@ class Part:
         told: asyncio.Queue[e.Event] = asyncio.Queue()
         watch = self._host.watch(self._kept, after.version if after else "", partial(self._deliver, told.put_nowait))
         try:
-            while isinstance(event := await told.get(), e.Saw):
+            while isinstance(event := await told.get(), e.WatchEvent):
                 yield event.seen
             assert isinstance(event, e.WatchEnded)
             error = WatchError(event.reason)
@@ -61,7 +61,7 @@ class Part:
         finally:
             watch.over = True
 
-    async def _call(self, request: e.Get | e.Write) -> e.Got | e.Wrote:
+    async def _call(self, request: e.Get | e.Write) -> e.GetDone | e.WriteDone:
         """Sent when the process runs; LockError."""
         loop = self._host.loop
         if self._host.paused:
@@ -73,9 +73,9 @@ class Part:
             raise LockError(Kind.UNREACHABLE, "no time was left")
         self._host.send(self._kept, request, partial(self._deliver, resolve, answered))
         event = await answered
-        if isinstance(event, e.Failed):
+        if isinstance(event, e.RequestFailed):
             raise LockError(*event.failure)
-        assert isinstance(event, (e.Got, e.Wrote))
+        assert isinstance(event, (e.GetDone, e.WriteDone))
         return event
 
     def _deliver(self, what: Callable[..., object], *args: object) -> None:
@@ -118,12 +118,12 @@ class Pair:
         event: e.Event
         try:
             if isinstance(request, e.Get):
-                event = e.Got(request, await self._lock.get(request.timeout))
+                event = e.GetDone(request, await self._lock.get(request.timeout))
             else:
                 written = await self._lock.write(request.base, request.record, request.incarnation, request.timeout)
-                event = e.Wrote(request, written)
+                event = e.WriteDone(request, written)
         except LockError as error:
-            event = e.Failed(request, error.failure)
+            event = e.RequestFailed(request, error.failure)
         self._requesting = None
         self._tell(event)
 
@@ -135,7 +135,7 @@ class Pair:
                 async for state in states:
                     if self._watching is not mine:
                         return
-                    self._tell(e.Saw(state))
+                    self._tell(e.WatchEvent(state))
         except WatchError as error:
             ended = error.ended
         if self._watching is mine:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kleader.election.events import Kind
-from kleader.locks.base import LockError, WatchError
+from kleader.kube.errors import LockError, WatchError
 from tests.simulation.pair import resolve
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Store:
 
 
 class Wire:
-    """The road of one process to the API server, as kleader.locks.api.Api has it."""
+    """The road of one process to the API server, as kleader.kube.client.Api has it."""
 
     def __init__(self, pod: InPod) -> None:
         self._pod, self._life = pod, pod.life
@@ -136,7 +136,7 @@ class Wire:
         if fate != "answer lost":
             host.world.after(down, partial(self._deliver, resolve, answered, answer))
 
-    async def changes(
+    async def watch_object(
         self, collection: str, name: str, version: str, _timeout: float
     ) -> AsyncGenerator[Object | None, None]:
         """Each change after the version that is asked for."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kleader.election import events as e
 from kleader.election.state import Phase
-from kleader.locks.notes import note
-from kleader.locks.owned import Home, OwnedLock
+from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
+from kleader.locks.lock_annotations import annotation
 from tests.simulation.machine import Machine
 from tests.simulation.pair import Pair
 from tests.simulation.pod_server import Object, Socket, Store, Wire
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kleader.election.state import State
-    from kleader.locks.api import Api
-    from kleader.locks.base import Traits
+    from kleader.kube.client import ApiClient
+    from kleader.locks.base import LockProperties
     from tests.simulation.host import Host
     from tests.simulation.world import World
 
@@ -45,16 +45,16 @@ class Asker(Pair):
     def __init__(self, machine: InPod, *, state: State) -> None:
         self._machine, self._life = machine, machine.life
         leading = state.t0 == inf
-        home = Home(
+        home = PodContext(
             *(machine.pod, machine.known_uid, cast("socket.socket", machine.socket)),
-            left=lambda _spared, _doomed: False,
+            has_earlier_processes=lambda _spared, _doomed: False,
             incarnation=state.incarnation,
             leading=leading,
-            memory=machine.memory,
-            remember=machine.remember,
+            resume_state=machine.memory,
+            save=machine.remember,
         )
-        self._lock = OwnedLock(  # type: ignore[assignment]
-            cast("Api", Wire(machine)), "ns", "x", {}, lambda said: machine.world.log(machine.name, said), home
+        self._lock = LeaderForLifeLock(  # type: ignore[assignment]
+            cast("ApiClient", Wire(machine)), "ns", "x", {}, lambda said: machine.world.log(machine.name, said), home
         )
         self._requesting = self._watching = None
 
@@ -100,11 +100,11 @@ class InPod(Machine):
         self.paused, self.missed, self.state = False, [], state
         self.pair = Asker(self, state=state)
         self.world.log(self.name, "starts an elector", state.phase.value, state.incarnation)
-        self.tell(e.Woke())
+        self.tell(e.TimerFired())
 
     def tell(self, event: e.Event) -> None:
         """One that does not release leaves the lock to its Pod."""
-        if isinstance(event, (e.Emptied, e.Again)):
+        if isinstance(event, (e.AllProcessesExited, e.Restart)):
             event = replace(event, release=event.release and self.releases)
         super().tell(event)
 
@@ -147,8 +147,8 @@ class _Kept:
     robbed_at = -inf
 
     @property
-    def traits(self) -> Traits:
-        return OwnedLock.traits
+    def properties(self) -> LockProperties:
+        return LeaderForLifeLock.properties
 
 
 class Pods(Schedule):
@@ -179,7 +179,7 @@ class Pods(Schedule):
     def term(self) -> object:
         """Whose the lock is, by its incarnation."""
         found = self.store.objects.get(LOCK)
-        return note(found) if found else None
+        return annotation(found) if found else None
 
     @property
     def taking(self) -> bool:
@@ -265,9 +265,10 @@ def eviction(world: Schedule, trouble: Trouble) -> None:
         return
     for each in together:
         each.ending = True
+    phase, reason = pods.rng.choice((("Failed", "Evicted"), ("Failed", "Terminated"), ("Succeeded", "")))
 
     def say(state: str) -> None:
-        status: Object = {"phase": "Failed", "reason": pods.rng.choice(("Evicted", "Preempting"))}
+        status: Object = {"phase": phase, "reason": reason}
         status["containerStatuses"] = [{"name": "c", "state": {state: {}}}]
         pods.store.put(key, {**pods.store.objects[key], "status": status})
 
@@ -289,12 +290,17 @@ def eviction(world: Schedule, trouble: Trouble) -> None:
 
 
 def failed(world: Schedule, trouble: Trouble) -> None:
-    """The control plane has lost its node, and says that it has failed: it lives."""
+    """The control plane has lost its node, and fails it: it lives, whatever its containers' last statuses were."""
     pods, one = _of(world, trouble.host)
     key = ("pods", one.pod)
     found = pods.store.objects.get(key)
-    if found and not one.ending:
-        pods.store.put(key, {**found, "status": {**found["status"], "phase": "Failed", "reason": "NodeLost"}})
+    if not found or one.ending:
+        return
+    status = {**found["status"], "phase": "Failed", "reason": "NodeLost"}
+    if pods.rng.random() < 1 / 2:  # they had ended for a moment, and were started anew since
+        status["containerStatuses"] = [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]
+        status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
+    pods.store.put(key, {**found, "status": status})
 
 
 def label(world: Schedule, trouble: Trouble) -> None:

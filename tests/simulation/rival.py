@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from kleader.election.events import Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN, Record
 from kleader.election.timing import JITTER
-from kleader.locks.base import LockError
+from kleader.kube.errors import LockError
 from tests.simulation.host import Host
 from tests.simulation.pair import Part, resolve
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
-from kleader.locks.annotation import AnnotationLock
-from kleader.locks.lease import Lease
+from kleader.locks.annotation_lock import AnnotationLock
+from kleader.locks.lease import LeaseLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kleader.election.record import Record
     from kleader.election.request import Request
-    from kleader.locks.base import Traits
+    from kleader.locks.base import LockProperties
 
 
 class Stored(NamedTuple):
@@ -54,8 +54,8 @@ class Stored(NamedTuple):
 class Kept:
     """One object, or none. ``listeners`` hear of every change, None for a deletion."""
 
-    def __init__(self, name: str, traits: Traits, revisions: Iterator[int]) -> None:
-        self.name, self.traits = name, traits
+    def __init__(self, name: str, properties: LockProperties, revisions: Iterator[int]) -> None:
+        self.name, self.properties = name, properties
         self._revisions = revisions
         self.stored: Stored | None = None
         self.robbed_at = -inf  # by hands that left too little to tell for how long its holder may run
@@ -67,25 +67,25 @@ class Kept:
         """The object as a client reads it now."""
         return self.history[-1][1] if self.history else None
 
-    def answer(self, request: e.Get | e.Write) -> e.Got | e.Wrote | e.Failed:
+    def answer(self, request: e.Get | e.Write) -> e.GetDone | e.WriteDone | e.RequestFailed:
         """What a request comes to."""
         old = self.stored
         if isinstance(request, e.Get):
-            return e.Got(request, self.seen)
+            return e.GetDone(request, self.seen)
         base: Stored | None = request.base.base if request.base else None
         record = self._as_kept(request.record)
         if base is None and old is None:
-            return e.Wrote(request, self._commit(Stored(next(self._revisions), 0, record, request.incarnation)))
+            return e.WriteDone(request, self._commit(Stored(next(self._revisions), 0, record, request.incarnation)))
         if base and old is None and self.name == "annotated":
-            return e.Failed(request, Failure(Kind.MISSING, "not found"))
+            return e.RequestFailed(request, Failure(Kind.MISSING, "not found"))
         if base is None or old is None or (base.uid, base.version) != (old.uid, old.version):
-            return e.Failed(request, Failure(Kind.CONFLICT, "the object has been modified"))
+            return e.RequestFailed(request, Failure(Kind.CONFLICT, "the object has been modified"))
         renewal = (record.holder, request.incarnation) == (old.record.holder, old.incarnation)
         preferred = old.preferred if renewal else ""
         # Who names the next leader takes its own incarnation away; client-go's candidates keep whatever is there.
         given = bool(record.holder and old.incarnation) and not request.incarnation
         new = Stored(old.uid, old.version, record, request.incarnation, "", old.label, preferred, given=given)
-        return e.Wrote(request, self.seen if self.seen and new == old else self._commit(new))
+        return e.WriteDone(request, self.seen if self.seen and new == old else self._commit(new))
 
     def edit(self, **fields: object) -> None:
         """Somebody's hand on the object."""
@@ -112,7 +112,7 @@ class Kept:
         return [seen for _, seen in self.history[bisect_right(self.history, int(version), key=itemgetter(0)) :]]
 
     def _as_kept(self, record: Record) -> Record:
-        tick = self.traits.tick
+        tick = self.properties.tick
         if tick == 1:
             return record
         acquired, renewed = (
@@ -137,6 +137,6 @@ class Server:
 
     def __init__(self) -> None:
         revisions = count(101)
-        self.annotated = Kept("annotated", AnnotationLock.traits, revisions)
-        self.lease = Kept("lease", Lease.traits, revisions)
+        self.annotated = Kept("annotated", AnnotationLock.properties, revisions)
+        self.lease = Kept("lease", LeaseLock.properties, revisions)
         self.down = False

@@ -33,7 +33,7 @@ _UNDYING = 0.05  # how many standbys do not die when they should
 class Command:
     """One term's. Instants are on the machine's clock."""
 
-    lead: e.Lead
+    lead: e.Acquired
     stop_at: float
     kill_at: float
     alive: bool = False  # it, or something that it has started
@@ -61,7 +61,7 @@ class Supervisor:
         if machine.warm:
             machine.after(1, self._warm_up)
 
-    def hear(self, said: e.Lead | e.Extend | e.Lost | e.Yield) -> None:
+    def hear(self, said: e.Acquired | e.Renewed | e.Lost | e.StepDown) -> None:
         """What the elector says."""
         if self.stopped:
             self._missed.append(partial(self.hear, said))
@@ -69,7 +69,7 @@ class Supervisor:
         command = self.command
         if self.ending:
             return
-        if isinstance(said, e.Lead):
+        if isinstance(said, e.Acquired):
             assert command is None, "a second command for one term"
             self.command = Command(said, said.stop_at, said.kill_at)
             if self.warm:
@@ -81,7 +81,7 @@ class Supervisor:
             return
         elif isinstance(said, e.Lost):
             self._lose(command, kill_now=said.kill_now)
-        elif isinstance(said, e.Yield):
+        elif isinstance(said, e.StepDown):
             if command.dies_at == inf:
                 command.asked, command.to = said.asked, said.to
             self.stop(3 * self.machine.fortune.random())
@@ -137,8 +137,6 @@ class Supervisor:
     def stop(self, seconds: float) -> None:
         """TERM: the command winds down for so long, the lock is renewed meanwhile."""
         if self.command:
-            if not (self.command.lost or self.command.restarts):
-                self.machine.ends_in_good_order()
             self._doom(self.command, self.machine.boot + seconds)
 
     def end(self, *, restart: bool) -> None:

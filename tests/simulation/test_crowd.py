@@ -68,7 +68,7 @@ def test_three_candidates_hand_over_as_fast_as_the_road_allows(trials: Trials, c
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["planned", "crash"])
-@pytest.mark.parametrize("latency", [0.005, 0.03])
+@pytest.mark.parametrize("latency", [0.005, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_from_the_fifth_handover_on_at_most_ten_of_a_hundred_try_and_lose(
     trials: Trials,
     latency: float,

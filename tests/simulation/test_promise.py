@@ -1,14 +1,13 @@
 """The promise under schedules drawn from seeds, fresh ones in each run.
 
-KLEADER_SIMULATION_SCHEDULES is how many are played of each kind, KLEADER_SIMULATION_SEED the seed of the first one;
-each next one is greater by one. A failure names its seed and kind: with these, ``python -m tests.simulation`` replays
+KLEADER_TEST_EFFORT times twenty are played of each kind. KLEADER_TEST_SEED is the seed of the first; each next one is
+greater by one. A failure names its seed and kind: with these, ``python -m tests.simulation`` replays
 it exactly.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from tests.simulation.host import FALLS, FATES, LAPSES, TRIPS
 from tests.simulation.runs import KINDS, fewest, play, schedule
 from tests.simulation.troubles import MISFORTUNES
 from tests.simulation.world import OverlapError
+from tests.support.chance import EFFORT, SEED
 from tests.support.guards import GUARDS
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Trials
 
-SCHEDULES = int(os.environ.get("KLEADER_SIMULATION_SCHEDULES", "80"))
-SEED = int(os.environ.get("KLEADER_SIMULATION_SEED", secrets.randbits(40)))
+SCHEDULES = 20 * EFFORT
 
 
 @pytest.mark.timeout(60 + SCHEDULES)
@@ -45,7 +44,8 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
     trials.count(tally.times.total(), "simulated troubles")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_whatever_the_model_knows_of_befalls_somebody() -> None:
     """A trouble that nobody meets any more would prove nothing, and not be missed."""
     known = {*FATES, *LAPSES, *FALLS, *TRIPS, *GAPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
@@ -161,7 +161,7 @@ def _told_with(hash_seed: str) -> str:
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_each_of_the_troubles_that_a_failure_is_told_with_is_needed() -> None:
     def overlaps(numbers: Iterable[int]) -> bool:
         world = schedule(seed, "lease")

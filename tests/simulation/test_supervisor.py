@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kleader.election.events import Lead
+from kleader.election.events import Acquired
 from tests.simulation.supervisor import NOTICE, SWEEP, Supervisor
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Slowest:
 
 def leading() -> Slowest:
     machine = Slowest()
-    machine.supervisor.hear(Lead(stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
+    machine.supervisor.hear(Acquired(stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
     machine.until(0)
     return machine
 

@@ -104,10 +104,14 @@ class Overlap:
 
 
 class Witness:
-    """One log, and the command that writes it. Reads on as it grows; every question looks at the log anew."""
+    """One log, and the command that writes it. Reads on as it grows; every question looks at the log anew.
 
-    def __init__(self, path: str | Path) -> None:
+    ``writable`` tells whether a process is left that may write the log: waiting ends where there is none.
+    """
+
+    def __init__(self, path: str | Path, writable: Callable[[], bool] = lambda: True) -> None:
         self.path = Path(path).resolve()
+        self._writable = writable
         self._read = 0
         self._lives: dict[str, Life] = {}
         self._story: list[tuple[int, str, Life]] = []
@@ -196,15 +200,19 @@ class Witness:
     # --- waiting
     def wait(self, until: Callable[[], object], what: str, timeout: float = PATIENCE) -> None:
         """Return once `until()` is true; it is asked after every record. WitnessError with the story otherwise."""
-        deadline = time.monotonic() + timeout
+        deadline, ended = time.monotonic() + timeout, 0
         while True:
-            size = self._size()  # before the question: what is written meanwhile is not slept through
+            ended = 0 if self._writable() else ended + 1  # before the question: what was written last is then read
+            size = self._size()  # likewise: what is written meanwhile is not slept through
             if until():
                 return
-            while self._size() == size and time.monotonic() < deadline:
-                time.sleep(0.002)
+            if ended == 2:  # proc(5): a list of children may leave one out while others end
+                raise WitnessError(f"{what}: all processes have ended\n{self.story()}")
             if time.monotonic() >= deadline:
                 raise WitnessError(f"{what}: not within {timeout:g} s\n{self.story()}")
+            look = min(deadline, time.monotonic() + 0.25)
+            while self._size() == size and time.monotonic() < look:
+                time.sleep(0.002)
 
     def wait_start(self, number: int = 1, timeout: float = PATIENCE) -> Term:
         """Return the term of the `number`-th start (from 1), as soon as it is there."""

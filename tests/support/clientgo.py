@@ -1,4 +1,4 @@
-"""The real candidates in tests/clientgo, client-go and operator-lib; also `python -m tests.support.clientgo build`."""
+"""The real candidates in tests/clientgo, and client-go's clientcmd; also `python -m tests.support.clientgo build`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Version = Literal["current", "legacy"]
-    Program = Version | Literal["forlife"]
+    Program = Version | Literal["forlife", "kubeconfig"]
     Lock = Literal["leases", "endpoints", "configmaps", "endpointsleases", "configmapsleases"]
 
 MODULES: dict[Program, GoModule] = {
     "current": GoModule("clientgo/current", {"current": "kleader.test/current"}),
     "legacy": GoModule("clientgo", {"legacy": "./legacy"}),
     "forlife": GoModule("clientgo/forlife", {"forlife": "kleader.test/forlife"}),
+    "kubeconfig": GoModule("clientgo/current", {"kubeconfig": "kleader.test/current/kubeconfig"}),
 }
 
 _COMPLAINT = re.compile(r"^[WEF]\d{4} .*$", re.MULTILINE)  # klog's head of a warning, an error, a fatal error
@@ -35,12 +36,12 @@ def complaints(log: str) -> list[str]:
 
 
 def build(program: Program = "current") -> Path:
-    """Return the candidate's binary, built where it is not yet; GoError where that cannot be."""
+    """Return the program's binary, built where it is not yet; GoError where that cannot be."""
     return MODULES[program].build(program) / program
 
 
 def build_all() -> list[Path]:
-    """Build every candidate."""
+    """Build every program."""
     return [build(program) for program in MODULES]
 
 

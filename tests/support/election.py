@@ -71,7 +71,7 @@ class Story:
 
     def wakes(self) -> Self:
         """The instant that was asked for has come (or so the loop says)."""
-        return self.tell(e.Woke())
+        return self.tell(e.TimerFired())
 
     def waits(self, seconds: float) -> Self:
         """Time passes, and wakes it whenever it asked to be woken; requests under way stay unanswered."""
@@ -79,7 +79,7 @@ class Story:
         asked: list[e.Action] = []
         while self.state.wake_at <= end:
             self.now = max(self.now, self.state.wake_at)
-            asked += self._step(e.Woke())
+            asked += self._step(e.TimerFired())
         self.now, self.actions = end, asked
         return self
 
@@ -102,12 +102,12 @@ class Story:
 
     def reads(self, seen: Observed | None) -> Self:
         """The Get under way is answered."""
-        return self.tell(e.Got(self.pending(e.Get), seen))
+        return self.tell(e.GetDone(self.pending(e.Get), seen))
 
     def writes(self, *, after: float = 0.0, created: bool = False) -> Self:
         """The Write under way is answered, ``after`` seconds: done."""
         self.now += after
-        return self.tell(e.Wrote(self.pending(e.Write), self.landed(created=created)))
+        return self.tell(e.WriteDone(self.pending(e.Write), self.landed(created=created)))
 
     def landed(self, *, created: bool = False) -> Observed:
         """What the Write under way makes of the lock."""
@@ -120,11 +120,11 @@ class Story:
         """The request under way fails, ``after`` seconds."""
         self.now += after
         assert self.state.pending, "no request is under way"
-        return self.tell(e.Failed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, held)))
+        return self.tell(e.RequestFailed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, held)))
 
     def sees(self, seen: Observed | None) -> Self:
         """A watch event."""
-        return self.tell(e.Saw(seen))
+        return self.tell(e.WatchEvent(seen))
 
     # --- chapters that many stories begin with
 

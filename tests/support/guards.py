@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import acquire, earlier, elector, for_life, look, named, release, renew, turn
+from kleader.election import acquire, earlier, elector, for_life, look, named, release, renew, transition
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.state import State, anew
-from kleader.election.turn import Turn
-from kleader.locks.multi import MultiLock
+from kleader.election.transition import Transition
+from kleader.locks.multilock import MultiLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,10 +57,10 @@ def rewritten_method(owner: type, name: str, old: str, new: str) -> AbstractCont
     return replaced((owner,), name, made[name])
 
 
-_PAUSE = Turn.pause
+_PAUSE = Transition.pause
 
 
-def _forgetful(turn: Turn, failure: Failure) -> None:
+def _forgetful(turn: Transition, failure: Failure) -> None:
     turn.s.call_at = 0
     _PAUSE(turn, failure)
 
@@ -212,7 +212,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "an answer belongs to its request": lambda: rewritten(elector, " or s.pending.serial != event.request.serial", ""),
     "a renewTime is a second after the last": lambda: replaced(
-        (Turn,), "fresh_time", lambda turn, _previous: turn.now.wall
+        (Transition,), "fresh_time", lambda turn, _previous: turn.now.wall
     ),
     "a lost answer is followed by a fresh write": lambda: rewritten(
         acquire,
@@ -244,7 +244,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         (earlier,), "mind_creation", lambda _turn, _seen: None
     ),
     "gone is not free to a new candidacy": lambda: replaced(
-        (turn,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
+        (transition,), "anew", lambda s, incarnation, call_at: replace(anew(s, incarnation, call_at), gone_wait=0.0)
     ),
     "gone is not free to who lost a race": lambda: rewritten(
         acquire,
@@ -282,9 +282,11 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "a request ends with the renew deadline": lambda: rewritten(
         renew, "timeout = min(s.me.request_timeout, s.stop_at - turn.now.boot)", "timeout = s.me.request_timeout"
     ),
-    "a failure is followed by a pause": lambda: replaced((Turn,), "pause", lambda _turn, _failure: None),
+    "a failure is followed by a pause": lambda: replaced((Transition,), "pause", lambda _turn, _failure: None),
     "a throttling is honoured": lambda: replaced(
-        (Turn,), "pause", lambda turn, failure: _PAUSE(turn, failure._replace(kind=Kind.CONFLICT))
+        (Transition,),
+        "pause",
+        lambda turn, failure: _PAUSE(turn, failure._replace(kind=Kind.CONFLICT, retry_after=0.0)),
     ),
     "a silent watch is looked after": lambda: rewritten(look, "SILENCE = 300.0", "SILENCE = 1e9"),
     "a short-lived watch means polling": lambda: rewritten(
@@ -292,8 +294,11 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
     "a watch that could not begin means polling": lambda: rewritten(look, "(event.begun and ", "("),
     "a watch's trouble is told once": lambda: rewritten(look, "if not s.told:", "if True:"),
+    "a throttling is honoured for a lease duration at most": lambda: rewritten_method(
+        Transition, "retry_after", "min(seconds, self.s.me.timing.lease_duration / _MOST_JITTERED)", "seconds"
+    ),
     "a throttled watch is honoured": lambda: rewritten(look, "if event.retry_after:", "if False:"),
-    "a throttled watch is honoured whatever else fails": lambda: replaced((Turn,), "pause", _forgetful),
+    "a throttled watch is honoured whatever else fails": lambda: replaced((Transition,), "pause", _forgetful),
     "a crowd spreads": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 1000"),
     "a few do not wait for each other": lambda: rewritten(acquire, "CROWD = 4", "CROWD = 0"),
     "who is named waits for who led before": lambda: rewritten(named, "max(s.ready_at, ready)", "0.0"),
@@ -310,7 +315,10 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         named, "told and before.given_up", "told and not before.record.holder"
     ),
     "a lock created for us is free if nobody has written it": lambda: rewritten(named, " and seen.untouched:", ":"),
-    "a lock created for us is free if it was missing": lambda: rewritten(named, "s.known and before is None and ", ""),
+    "a lock created for us is free if it was missing": lambda: rewritten(
+        named, "told and s.known and before is None and ", ""
+    ),
+    "a lock created for us is free if the watch tells so": lambda: rewritten(named, "told and s.known", "s.known"),
     "a predecessor's claim waits anew": lambda: replaced((earlier,), "mind_claim", lambda _turn, _seen: None),
     "a naming that was read waits anew": lambda: rewritten(named, "unseen or ", ""),
     "a claim of long ago says nothing about a creation": lambda: rewritten(
@@ -379,7 +387,7 @@ GUARDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         release, 's.led, s.to = leading, to if leading else ""', "s.led, s.to = leading, to"
     ),
     "who was asked to end stands aside": lambda: rewritten_method(
-        Turn, "begin_anew", "self.s.me.timing.lease_duration if aside else 0.0", "0.0"
+        Transition, "begin_anew", "self.s.me.timing.lease_duration if aside else 0.0", "0.0"
     ),
     "one's own name alone gives no right to write": lambda: rewritten_method(
         State, "given", "named = seen.given and seen.record", "named = seen.record"

@@ -1,4 +1,4 @@
-"""A log that keeps what it is told."""
+"""A log that keeps its lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Heard(Log):
         super().__init__(verbosity=2)
         self.lines: list[tuple[str, str]] = []
 
-    def _line(self, level: str, message: str, _fields: dict[str, object]) -> None:
+    def _log(self, level: str, message: str, _fields: dict[str, object]) -> None:
         self.lines.append((level, message))
 
     def of(self, level: str) -> list[str]:

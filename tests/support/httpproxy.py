@@ -43,8 +43,13 @@ class Request:
         decoded: dict[str, Any] = json.loads(self.body)
         return decoded
 
+    @property
+    def target(self) -> str:
+        """Return the path without what kleader adds to that of each call."""
+        return re.sub("[?&](timeout|fieldManager)=[^&]*", "", self.path)
+
     def matches(self, method: str | None, path: str | None) -> bool:
-        return (method is None or method == self.method) and (path is None or bool(re.search(path, self.path)))
+        return (method is None or method == self.method) and (path is None or bool(re.search(path, self.target)))
 
 
 class Closed(Exception):  # noqa: N818 - an outcome
@@ -285,7 +290,8 @@ class HttpProxy(LoopThread):
     ) -> Rule:
         """Apply `action` to the next `times` requests (None: to all) that match, after `skip` that match are let pass.
 
-        `path` is a regular expression, searched in the target, query included. The oldest rule that matches wins.
+        `path` is a regular expression, searched in the request's `target`, query included. The oldest rule that matches
+        wins.
         """
 
         async def add() -> Rule:

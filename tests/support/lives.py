@@ -1,11 +1,12 @@
-"""Lives of a supervisor in a world of its own, in which whatever can happen does, in any order and at any time.
+"""Whole runs of the state machine in a simulated world: crashes, stops, delays and messages by chance, from a seed.
 
-Everything from :class:`Life` down is kleader's, but for who forks, signals and reaps, and who tells the time. Whatever
-is seen to be wrong is written down in `World.wrong`.
+Everything from :class:`RunStateMachine` down is kleader's code, except forks, signals, waitpid and the clock. Each
+violation is noted in `World.wrong`.
 """
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import random
@@ -14,31 +15,30 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kleader import platform
-from kleader.link import messages as m
-from kleader.link.plan import Plan
-from kleader.supervisor import child, command, life
-from kleader.supervisor.aside import Aside
-from kleader.supervisor.elector import Elector
-from kleader.supervisor.states import State
+from kleader import system
+from kleader.ipc import messages as m
+from kleader.ipc.plan import Plan
+from kleader.supervisor import child, state_machine
+from kleader.supervisor.state_machine import RunStateMachine
+from kleader.supervisor.states import LIMITED, State
+from kleader.supervisor.subtree import Subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pytest
 
-TIMED = {State.GIVING_WAY, State.LEADING, State.STOPPING}
 SIGNALS = [signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1]
-SHORTEST = 0.001  # seconds between two turns, at least, once the world is at rest
-REPLACED = 2.0  # seconds that an elector's successor may take before the loss
+SHORTEST = 0.001  # seconds between two turns, at least, once nothing happens any more
+REPLACED = 2.0  # seconds that the start of the next elector may take before a loss
 
 
 @dataclass
 class Body:
     """A process."""
 
-    kind: str  # main, descendant, keeper or elector
-    deaf: bool = False  # to what asks it to end
+    kind: str  # main, descendant, subreaper or elector
+    deaf: bool = False  # ignores TERM and INT
     dying: float = 0.0  # seconds that SIGKILL takes
     dies_at: float = math.inf
     status: int = 0  # waitpid's
@@ -46,7 +46,7 @@ class Body:
 
 
 class Link:
-    """An elector's, which says what it is given to say."""
+    """The link of an elector, which sends what it is given."""
 
     fd = 7
 
@@ -72,6 +72,7 @@ class Link:
 class World:
     """Processes, a clock, and chance."""
 
+    heartbeat_timeout = 5.0
     releases = True
     inherited: tuple[int, ...] = ()
 
@@ -82,6 +83,7 @@ class World:
         self.room = True  # for another elector
         self.elector = 0
         self.link: Link | None = None
+        self.machine: RunStateMachine | None = None
         self.wrong: list[str] = []
 
     def expect(self, holds: bool, what: str) -> None:  # noqa: FBT001 - a claim
@@ -89,8 +91,8 @@ class World:
             self.wrong.append(what)
 
     def tree(self, *kinds: str) -> list[int]:
-        """Who of it is alive."""
-        return [pid for pid, body in self.bodies.items() if body.kind in (kinds or {"main", "descendant", "keeper"})]
+        """The living processes of these kinds; by default, those that count as the command's tree."""
+        return [pid for pid, body in self.bodies.items() if body.kind in (kinds or {"main", "descendant", "subreaper"})]
 
     def _born(self, kind: str, **known: Any) -> int:  # noqa: ANN401
         pid = 1000 + self.rng.randrange(10**9)
@@ -108,34 +110,39 @@ class World:
         elif number in {signal.SIGTERM, signal.SIGINT} and body.kind == "main" and not body.deaf:
             body.dies_at = min(body.dies_at, self.now + self.rng.choice((0, 0.3, 1, 5)))
 
+    def sigkill(self, pid: int) -> bool:
+        self.kill(pid, signal.SIGKILL)
+        return True
+
     def spawn(self, *_: object, stop_at: float, **__: object) -> child.Child:
         if self.rng.random() < 0.03:
             raise BlockingIOError
         self.expect(not self.tree(), "started beside the living")
+        if self.machine:
+            term = self.machine._term
+            self.expect(not (term.over or term.shutdown_signal), "started in a term that is over")
         pid = self._born("main", deaf=self.rng.random() < 0.6, dying=self.rng.choice((0, 0, 0.05, 0.3)))
         if self.rng.random() < 0.5:
             self._born("descendant", deaf=True, dying=self.rng.choice((0, 0.1)))
         made = child.Child(pid, -1, -1, own_group=True, foreground=False)
-        made.let_through = lambda: None  # type: ignore[method-assign]
+        made.release = lambda: None  # type: ignore[method-assign]
         if self.now >= stop_at:
             made.late, self.bodies[pid].dies_at = True, self.now
         return made
 
-    def keep(self, aside: Any, seconds: float) -> bool:  # noqa: ANN401 - its own parts
+    def contain(self) -> tuple[int, int]:
         if self.rng.random() < 0.1:
-            return False
-        aside.pid, aside._link, aside._until = self._born("keeper"), 1, self.now + seconds
-        aside.overdue = aside._until + 2
-        return True
+            raise BlockingIOError(errno.EAGAIN, "no room")
+        return self._born("subreaper", dying=self.rng.choice((0, 0, 0.1, 0.5))), 1
 
-    def give_up(self, aside: Any) -> None:  # noqa: ANN401
-        if aside._link >= 0:
-            aside._link, aside.overdue = -1, min(aside.overdue, self.now + 2)
-            if aside.pid in self.bodies:
-                self.kill(aside.pid, signal.SIGKILL)
+    def stop(self, subtree: Any, now: float) -> None:  # noqa: ANN401 - its own parts
+        if subtree._link >= 0:
+            subtree._link, subtree.overdue_at = -1, min(subtree.overdue_at, now + 2)
+            if subtree.process.pid in self.bodies:
+                self.kill(subtree.process.pid, signal.SIGKILL)
 
     def reap(self) -> list[tuple[int, int]]:
-        """Who has ended or was stopped since."""
+        """The children that have ended or were stopped since."""
         found = []
         for pid, body in list(self.bodies.items()):
             if self.now >= body.dies_at:
@@ -149,7 +156,7 @@ class World:
         self.rng.shuffle(found)
         return found
 
-    # --- in the place of what starts electors
+    # --- in the place of the launcher
 
     def start(self, *, leading: bool) -> tuple[int, Any]:  # noqa: ARG002
         if not self.room:
@@ -166,25 +173,22 @@ class World:
 
 
 class Report:
-    """Nobody wants to know."""
+    """No process asks for the status."""
 
-    due, fds = math.inf, ()
+    due, fd = math.inf, None
 
     def __init__(self, *_: object) -> None:
+        self.exporter = SimpleNamespace(process=SimpleNamespace(pid=0))
+
+    def note(self, message: m.Message) -> None:
         pass
 
-    def heard(self, message: m.Message) -> None:
+    def publish(self, *_: object) -> None:
         pass
-
-    def turn(self, *_: object) -> None:
-        pass
-
-    def ended(self, *_: object) -> bool:
-        return False
 
 
 class Silence:
-    """A log that nobody reads."""
+    """A log that is thrown away."""
 
     role = ""
 
@@ -198,18 +202,22 @@ class Lives:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.current = World(0)  # another one in each life: hence the lambdas
         patch.setattr(os, "kill", lambda *given: self.current.kill(*given))  # noqa: PLW0108
-        patch.setattr(platform, "clock", lambda: self.current.now)
-        patch.setattr(platform, "KillTimer", lambda: SimpleNamespace(arm=lambda _at: None))
-        patch.setattr(platform, "process", lambda _pid: None)
-        patch.setattr(platform, "children", lambda spared: [pid for pid in self.current.tree() if pid not in spared])
-        patch.setattr(platform, "below", lambda _root, spared: self._below(spared))
-        patch.setattr(platform, "kill", lambda each, number: self.current.kill(each.pid, number))
+        patch.setattr(os, "getpgid", lambda pid: pid)
+        patch.setattr(os, "killpg", lambda *given: self.current.kill(*given))  # noqa: PLW0108
+        patch.setattr(system, "dead_for_good", lambda _pid: False)
+        patch.setattr(system, "clock", lambda: self.current.now)
+        patch.setattr(system, "KillTimer", lambda: SimpleNamespace(arm=lambda _at: None))
+        patch.setattr(system, "process", lambda _pid: None)
+        patch.setattr(system, "children", lambda spared: [pid for pid in self.current.tree() if pid not in spared])
+        patch.setattr(system, "below", lambda _root, spared: self._below(spared))
+        patch.setattr(system, "kill", lambda each, number: self.current.kill(each.pid, number))
+        patch.setattr(system, "sigkill", lambda each: self.current.sigkill(each.pid))
         patch.setattr(child, "spawn", lambda *given, **more: self.current.spawn(*given, **more))  # noqa: PLW0108
-        patch.setattr(command, "Terminal", lambda _own: SimpleNamespace(take_back=lambda _pid: None))
-        patch.setattr(Aside, "start", lambda aside, _what, _env, seconds=math.inf: self.current.keep(aside, seconds))
-        patch.setattr(Aside, "signal", lambda *_: None)
-        patch.setattr(Aside, "end", lambda aside: self.current.give_up(aside))  # noqa: PLW0108
-        patch.setattr(life, "Report", Report)
+        patch.setattr(child, "Terminal", lambda _own: SimpleNamespace(take_back=lambda _pid: None))
+        patch.setattr(Subtree, "_launch", lambda *_: self.current.contain())
+        patch.setattr(Subtree, "signal", lambda *_: None)
+        patch.setattr(Subtree, "stop", lambda subtree, now: self.current.stop(subtree, now))  # noqa: PLW0108
+        patch.setattr(state_machine, "StatusReport", Report)
 
     def _below(self, spared: set[int]) -> Iterator[SimpleNamespace]:
         return (
@@ -230,12 +238,12 @@ def _live(world: World) -> None:
     rng, plan = world.rng, _plan(world.rng)
     given: Any = SimpleNamespace(fd=1, suspend=lambda: None)
     log: Any = Silence()
-    elector = Elector(world, max(plan.renew_deadline / 2, 3.0))
-    one = life.Life(plan, log, given, elector, None)
+    world.heartbeat_timeout = max(plan.renew_deadline / 2, 3.0)
+    world.machine = one = RunStateMachine(plan, log, given, world, None)
     one.begin()
     for _ in range(rng.randrange(20, 120)):
-        _act(world, one, elector, plan)
-        if one.over:
+        _act(world, one, plan)
+        if one.ended:
             return
         late = rng.choice((0, 0, 0, 0.05, 0.2, plan.kill, 2 * plan.kill))
         world.now = max(world.now, min(one.due(), world.now + rng.choice((0, 0.001, 0.01, 0.1, 0.3, 1, 3)))) + late
@@ -245,23 +253,23 @@ def _live(world: World) -> None:
         _strike(world)
         asked = [rng.choice(SIGNALS) for _ in range(rng.choice((*[0] * 12, 1, 1, 2, 3)))]
         _take_in(world, one, asked)
-    _end(world, one, elector, plan)
+    _end(world, one, plan)
 
 
-def _act(world: World, one: life.Life, elector: Elector, plan: Plan) -> None:
+def _act(world: World, one: RunStateMachine, plan: Plan) -> None:
     before, alone_by = one._state, math.inf
-    if elector.fd is None:
-        alone_by = elector.gone_at + (0.0 if one._term.lost else REPLACED)
+    if one._elector.fd is None:
+        alone_by = one._elector.gone_at + (0.0 if one._term.lost else REPLACED)
     one.act(world.now)
-    if before in TIMED and one._state in TIMED:
+    if before in LIMITED and one._state in LIMITED:
         kill_at = one._deadline.kill_at
         world.expect(world.now < kill_at, "past kill_at")
         world.expect(world.now < max(kill_at - plan.kill, alone_by), "alone past a kill budget before kill_at")
-    if one.over and before is not State.SWEEPING:  # where a third request leaves what does not die
+    if one.ended and before is not State.KILLING:  # where a third request leaves what does not die
         world.expect(not world.tree("main", "descendant"), "ended beside the living")
 
 
-def _words(world: World, one: life.Life, plan: Plan) -> list[m.Message]:
+def _words(world: World, one: RunStateMachine, plan: Plan) -> list[m.Message]:
     """What an elector may say in this state, true or not; nothing as often as not."""
     rng, number = world.rng, one._term.number
     extend = m.Extend(number, *_until(plan, world.now))
@@ -269,8 +277,8 @@ def _words(world: World, one: life.Life, plan: Plan) -> list[m.Message]:
     if one._state is State.WAITING:
         t0 = world.now - rng.choice((0, 0.1, 1, plan.renew_deadline))
         lead = m.Lead(number, *_until(plan, t0), "1", 1, 0, "n")
-        may = [lead] * 8 + [extend, m.Failed(number, "for a reason", 125)]
-    elif one._state in {State.RELEASING, State.RESTING}:
+        may = [*[lead] * 8, extend, m.Failed(number, "for a reason", 125), *[m.Ping(number)] * 3]
+    elif one._state in {State.RELEASING, State.NOT_CONTENDING}:
         may = [m.Released(number, released=True, why="")]
     else:
         lost = m.Lost(number, "for a reason", kill_now=rng.random() < 0.3)
@@ -302,23 +310,23 @@ def _strike(world: World) -> None:
             world.bodies[pid].dies_at = world.now
 
 
-def _take_in(world: World, one: life.Life, signals: list[signal.Signals]) -> None:
+def _take_in(world: World, one: RunStateMachine, signals: list[signal.Signals]) -> None:
     """A turn of the supervisor's loop, but for what comes first in it."""
-    one.hear(world.now)
+    one.receive(world.now)
     for number in signals:
         one.on_signal(number, world.now, terminal=world.rng.random() < 0.2)
     for pid, status in world.reap():
         one.reaped(pid, status, world.now)
 
 
-def _end(world: World, one: life.Life, elector: Elector, plan: Plan) -> None:
+def _end(world: World, one: RunStateMachine, plan: Plan) -> None:
     """Nothing happens any more; three requests, each well after the one before it, and what is killed dies."""
     world.room = True
     asked_at = [world.now, world.now + 40, world.now + 80]
     until = world.now + 200
     while world.now < until:
-        _act(world, one, elector, plan)
-        if one.over:
+        _act(world, one, plan)
+        if one.ended:
             return
         asked = [signal.SIGTERM for at in asked_at if at <= world.now]
         asked_at = [at for at in asked_at if at > world.now]
@@ -339,7 +347,7 @@ def _plan(rng: random.Random) -> Plan:
         "command": ["x"],
         "path": [],
         "started": 100.0,
-        "lock": "lease",
+        "lock": rng.choice(("lease", "leader-for-life")),
         "identity": "me",
         "wait": None,
         "lease_duration": duration,

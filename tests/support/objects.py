@@ -54,11 +54,16 @@ def pod(namespace: str, name: str, node: str = "") -> Object:
     return {**_core("Pod", namespace, name), "spec": spec}
 
 
-def pod_status(phase: str, reason: str = "", *, ended: bool = True) -> Object:
-    """Return a patch for a Pod's /status: its phase, why, and whether its one container has terminated or runs."""
+def pod_status(phase: str, reason: str = "", *, ended: bool = True, disruption: str = "") -> Object:
+    """Return a patch for a Pod's /status: its phase, why, and whether its one container has terminated or runs.
+
+    `disruption`: the reason of its condition DisruptionTarget.
+    """
     state: Object = {"terminated": {"exitCode": 137}} if ended else {"running": {}}
     main = {"name": "main", "image": "none", "imageID": "", "ready": not ended, "restartCount": 0, "state": state}
-    return {"status": {"phase": phase, "reason": reason, "containerStatuses": [main]}}
+    target: Object = {"type": "DisruptionTarget", "status": "True", "reason": disruption}
+    conditions = {"conditions": [target]} if disruption else {}
+    return {"status": {"phase": phase, "reason": reason, "containerStatuses": [main], **conditions}}
 
 
 def lease_candidate(

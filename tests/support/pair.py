@@ -10,10 +10,10 @@ from kleader.election import events as e
 from kleader.election.events import Failure, Instant, Kind
 from kleader.election.record import SECOND
 from kleader.election.state import Candidate, State
-from kleader.locks import multi
-from kleader.locks.annotation import EndpointsLock
-from kleader.locks.base import LockError
-from kleader.locks.lease import Lease
+from kleader.kube.errors import LockError
+from kleader.locks import multilock
+from kleader.locks.annotation_lock import EndpointsLock
+from kleader.locks.lease import LeaseLock
 from tests.support.election import TIMING, WALL
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Server:
         self._before.append((method, resource, do))
 
     async def call(self, method: str, target: str, body: dict[str, Any] | None, _timeout: float) -> dict[str, Any]:
-        """As the road to an API server has it."""
+        """As ApiClient does."""
         resource = target.partition("/namespaces/")[2].split("/")[1]
         for hook in [each for each in self._before if each[:2] == (method, resource)][:1]:
             self._before.remove(hook)
@@ -59,7 +59,7 @@ class Contender:
 
     def __init__(self, world: World, name: str, lock: Lock) -> None:
         self._world, self.name, self._lock = world, name, lock
-        self._state = State(Candidate(name, TIMING, TIMING.request_timeout, **lock.traits._asdict()), f"of {name}")
+        self._state = State(Candidate(name, TIMING, TIMING.request_timeout, **lock.properties._asdict()), f"of {name}")
         self._answers: list[tuple[float, e.Event]] = []
         self._kill_at = -inf
         self.delays: list[float] = []  # of the answers to come, in seconds
@@ -79,11 +79,11 @@ class Contender:
         arrived = min((each for each in self._answers if each[0] <= world.now), key=lambda each: each[0], default=None)
         if arrived:
             self._answers.remove(arrived)
-        event = arrived[1] if arrived else e.Woke()
+        event = arrived[1] if arrived else e.TimerFired()
         wall = WALL + round(world.now * SECOND)
         self._state, actions = elector.step(self._state, event, Instant(world.now, wall))
         for action in actions:
-            if isinstance(action, (e.Lead, e.Extend)):
+            if isinstance(action, (e.Acquired, e.Renewed)):
                 self._kill_at = action.kill_at
             elif isinstance(action, e.Lost) and action.kill_now:
                 self._kill_at = world.now
@@ -96,14 +96,14 @@ class Contender:
 
     async def _answer(self, request: e.Get | e.Write) -> e.Event:
         if self.cut:
-            return e.Failed(request, Failure(Kind.UNREACHABLE, "cut off"))
+            return e.RequestFailed(request, Failure(Kind.UNREACHABLE, "cut off"))
         try:
             if isinstance(request, e.Get):
-                return e.Got(request, await self._lock.get(request.timeout))
+                return e.GetDone(request, await self._lock.get(request.timeout))
             written = await self._lock.write(request.base, request.record, request.incarnation, request.timeout)
-            return e.Wrote(request, written)
+            return e.WriteDone(request, written)
         except LockError as error:
-            return e.Failed(request, error.failure)
+            return e.RequestFailed(request, error.failure)
 
 
 class World:
@@ -118,18 +118,18 @@ class World:
     def endpoints(self) -> EndpointsLock:
         return EndpointsLock(self.server, "n", "x", {})
 
-    def lease(self) -> Lease:
-        return Lease(self.server, "n", "x", {})
+    def lease(self) -> LeaseLock:
+        return LeaseLock(self.server, "n", "x", {})
 
-    def both(self) -> multi.MultiLock:
-        return multi.MultiLock(self.endpoints(), self.lease(), TIMING.lease_duration)
+    def both(self) -> multilock.MultiLock:
+        return multilock.MultiLock(self.endpoints(), self.lease(), TIMING.lease_duration)
 
     def enter(self, name: str, lock: Lock) -> Contender:
         """A candidate starts."""
         self._contenders.append(Contender(self, name, lock))
         return self._contenders[-1]
 
-    async def put(self, lock: EndpointsLock | Lease, record: Record) -> None:
+    async def put(self, lock: EndpointsLock | LeaseLock, record: Record) -> None:
         """The record is there, and who wrote it is none of these."""
         await lock.write(None, record, "", 1)
 

@@ -18,7 +18,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-PATIENCE = float(os.environ.get("KLEADER_TEST_PATIENCE", "30"))  # seconds that anything is waited for
+PATIENCE = float(os.environ.get("KLEADER_TEST_PATIENCE", "120"))  # seconds that anything is waited for
 _kept: set[int] = set()  # what outlives one test
 
 
@@ -36,7 +36,14 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = PATI
 
 
 def alive(pid: int) -> bool:
-    """Tell whether any thread of the process runs: a zombie is dead only when it has no second thread."""
+    """Tell whether any thread of the process runs: a zombie is dead only when it has no second thread.
+
+    What tests start descends from this process, orphans too: any other process has been given the pid of a dead one.
+    """
+    return _runs(pid) and (sys.platform != "linux" or _descends(pid))
+
+
+def _runs(pid: int) -> bool:
     try:
         process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
@@ -44,10 +51,23 @@ def alive(pid: int) -> bool:
         return False
 
 
+def _descends(pid: int) -> bool:
+    """Whether a process is this one or descends from it; False for one that has ended."""
+    ancestor = pid
+    while ancestor not in {os.getpid(), 0}:
+        try:
+            ancestor = psutil.Process(ancestor).ppid()
+        except psutil.NoSuchProcess:  # what it left has another parent now
+            if ancestor == pid:
+                return False
+            ancestor = pid
+    return ancestor != 0
+
+
 def descendants(pid: int) -> list[int]:
     """Return the living descendants, by parent; what a subreaper adopted from them is not among them."""
     try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True) if alive(child.pid)]
+        return [child.pid for child in psutil.Process(pid).children(recursive=True) if _runs(child.pid)]
     except psutil.NoSuchProcess:
         return []
 
@@ -180,6 +200,11 @@ def sweep(timeout: float = 30) -> list[int]:
         assert time.monotonic() < deadline, f"processes that do not die: {children}"
         time.sleep(0.001)
     return swept
+
+
+def any_child() -> bool:
+    """Whether a child of this process lives, an orphan among them too, but for the kept ones."""
+    return any(alive(pid) for pid in _children() if pid not in _kept)
 
 
 def _children() -> list[int]:

@@ -28,16 +28,16 @@ def main() -> None:
     time.time_ns = lambda: now_ns() + int(ahead() * 1e9)
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - likewise
 
-    from kleader import boot  # noqa: PLC0415 - found by the line above
+    from kleader import launch  # noqa: PLC0415 - found by the line above
 
-    boot.interpreter = lambda: [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
+    launch.interpreter = lambda: [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
     if "kleader" in sys.argv:
         from kleader.cli.main import main as command_line  # noqa: PLC0415 - the lean processes have no click
 
         sys.argv[:] = sys.argv[sys.argv.index("kleader") :]
         command_line()
     else:
-        boot.main()
+        launch.main()
 
 
 if __name__ == "__main__":

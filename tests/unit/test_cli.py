@@ -1,4 +1,4 @@
-"""What the command line makes of options and their environment: a plan, or a refusal that says what would do."""
+"""The plan that the command line makes of options and environment, or the usage error with a valid form."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kleader import boot
+from kleader import launch
+from kleader.cli.command_line import ALIASES
 from kleader.cli.main import cli
-from kleader.cli.option import ALIASES
 from kleader.cli.run import run
+from kleader.cli.status import status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
     Parse = Callable[..., Plan]
     Refuse = Callable[..., str]
 
 USAGE = 2
+OPTIONS = [param for param in run.params if not getattr(param, "hidden", False)]  # the others are klog's, and ignored
 LOCKS = "lease, configmap, endpoints, configmapsleases, endpointsleases, leader-for-life, file"
 LONG = "9" * 5000  # more digits than int() takes
 SPELLINGS = {
     "--leader-elect-resource-lock": "--lock",
+    "--leader-elect-lock": "--lock",
     "--leader-elect-resource-name": "--name",
     "--leader-elect-resource-namespace": "--namespace",
     "--leader-elect-lease-duration": "--lease-duration",
@@ -40,11 +43,11 @@ SPELLINGS = {
 
 
 class Invocation:
-    """The command line, up to where it would become the supervisor."""
+    """Invokes the command line up to the point where it becomes the supervisor."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plans: list[Plan] = []
-        monkeypatch.setattr(boot, "become_supervisor", self.plans.append)
+        monkeypatch.setattr(launch, "become_supervisor", self.plans.append)
         for name in [name for name in os.environ if name.startswith(("KLEADER_", "POD_"))]:
             monkeypatch.delenv(name)
 
@@ -59,7 +62,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch) -> Invocation:
 
 @pytest.fixture
 def parse(invoke: Invocation) -> Parse:
-    """The plan of ``run OPTIONS --name t -- true``, or of the arguments as they are where they have a ``--``."""
+    """The plan of ``run OPTIONS --name t -- true``, or of the arguments alone if they contain ``--``."""
 
     def plan(*args: str, **environ: str) -> Plan:
         whole = args if "--" in args else (*args, "--name", "t", "--", "true")
@@ -72,7 +75,7 @@ def parse(invoke: Invocation) -> Parse:
 
 @pytest.fixture
 def refuse(invoke: Invocation) -> Refuse:
-    """What ``run`` says where it exits with 2; it says it below the usage, in a line."""
+    """The error line of a ``run`` that exits with 2, below its usage."""
 
     def sentence(*args: str, **environ: str) -> str:
         whole = args if "--" in args else (*args, "--name", "t", "--", "true")
@@ -98,7 +101,7 @@ def refuse(invoke: Invocation) -> Refuse:
         ["true", "-v=4", "--lock=file", "", " ", "é", "\udcff"],
     ],
 )
-def test_what_follows_the_first_separator_is_the_command_to_the_letter(parse: Parse, command: list[str]) -> None:
+def test_everything_after_the_first_separator_is_the_command_unchanged(parse: Parse, command: list[str]) -> None:
     assert parse("--name", "t", "--", *command).command == command
 
 
@@ -107,14 +110,14 @@ def test_what_follows_the_first_separator_is_the_command_to_the_letter(parse: Pa
     [
         (["--"], "no command given: kleader run [OPTIONS] -- COMMAND [ARG]..."),
         (["--", ""], "the command after -- is empty"),
-        (["worker", "--", "true"], "'worker' stands before -- and belongs to no option"),
-        (["worker", "--lock", "file", "--", "true"], "'worker' stands before -- and belongs to no option"),
+        (["worker", "--", "true"], "'worker' before -- belongs to no option"),
+        (["worker", "--lock", "file", "--", "true"], "'worker' before -- belongs to no option"),
         (["--name", "--", "true"], "Option '--name' requires an argument."),
         (["--xyzzy", "--", "true"], "No such option '--xyzzy'."),
         (["--name", "t", "-x", "--", "true"], "No such option '-x'."),
     ],
 )
-def test_before_the_separator_stand_options_alone(refuse: Refuse, args: list[str], sentence: str) -> None:
+def test_only_options_may_stand_before_the_separator(refuse: Refuse, args: list[str], sentence: str) -> None:
     assert refuse(*args) == sentence
 
 
@@ -126,7 +129,7 @@ def test_before_the_separator_stand_options_alone(refuse: Refuse, args: list[str
         (["-n", "jobs", "ls", "-l", "a b"], "write -- before the command: kleader run [OPTIONS] -- ls -l 'a b'"),
     ],
 )
-def test_a_command_without_the_separator_is_not_guessed_at(invoke: Invocation, args: list[str], sentence: str) -> None:
+def test_a_command_without_the_separator_is_refused(invoke: Invocation, args: list[str], sentence: str) -> None:
     result = invoke(*args)
     assert result.exit_code == USAGE
     assert result.output.splitlines()[-1] == f"Error: {sentence}"
@@ -136,13 +139,34 @@ def test_a_command_without_the_separator_is_not_guessed_at(invoke: Invocation, a
     ("typed", "meant"),
     [("--leas-duration", "--lease-duration"), ("--no-wiat", "--no-wait"), ("--stop-timout", "--stop-timeout")],
 )
-def test_a_mistyped_option_is_answered_with_the_one_that_was_meant(refuse: Refuse, typed: str, meant: str) -> None:
+def test_a_mistyped_option_is_answered_with_the_most_similar_one(refuse: Refuse, typed: str, meant: str) -> None:
     sentence = refuse(typed)
     assert sentence.startswith(f"No such option '{typed}'. ")
     assert f"'{meant}'" in sentence
 
 
-def test_a_mistyped_subcommand_is_answered_with_the_one_that_was_meant() -> None:
+@pytest.mark.parametrize("typed", ["resing", "resigne", "transfe", "transfers"])
+def test_no_suggestion_for_a_mistyped_command_ends_a_leadership(typed: str) -> None:
+    result = CliRunner().invoke(cli, [typed], prog_name="kleader")
+    assert result.exit_code == USAGE
+    assert result.output.endswith(f"Error: No such command '{typed}'.\n")
+
+
+def test_version_and_help_are_commands_too() -> None:
+    """They print what the options of these names print, for the program and for one of its commands."""
+
+    def output(*args: str) -> str:
+        result = CliRunner().invoke(cli, args, prog_name="kleader")
+        assert result.exit_code == 0
+        return result.output
+
+    assert output("version") == output("--version")
+    assert output("help") == output("--help")
+    assert output("help", "run") == output("run", "--help")
+    assert CliRunner().invoke(cli, ["help", "rum"]).exit_code == USAGE
+
+
+def test_a_mistyped_command_is_answered_with_the_most_similar_one() -> None:
     result = CliRunner().invoke(cli, ["rum"], prog_name="kleader")
     assert result.exit_code == USAGE
     assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
@@ -154,25 +178,25 @@ NAMED = ["--coordinated", "--binary-version=1.36.0"]
 REFUSED: list[tuple[list[str], str]] = [
     (
         ["--lock", "bogus"],
-        f"'bogus' is not a lock: choose {LOCKS} or file:PATH",
+        f"'bogus' is not a lock type: choose {LOCKS} or file:PATH",
     ),
     (
         ["--lock", "file:"],
-        f"'file:' is not a lock: choose {LOCKS} or file:PATH",
+        f"'file:' is not a lock type: choose {LOCKS} or file:PATH",
     ),
     (
         ["--lock", "lease:x"],
-        f"'lease:x' is not a lock: choose {LOCKS} or file:PATH",
+        f"'lease:x' is not a lock type: choose {LOCKS} or file:PATH",
     ),
     (
         ["--lock", "endpoints:x"],
-        f"'endpoints:x' is not a lock: choose {LOCKS} or file:PATH",
+        f"'endpoints:x' is not a lock type: choose {LOCKS} or file:PATH",
     ),
     (["-n", "A"], "--namespace 'A' is not a namespace: lower case letters, digits and - only, 63 at most"),
     (["-n", "a.b"], "--namespace 'a.b' is not a namespace"),
     (["-n", "-a"], "--namespace '-a' is not a namespace"),
     (["-n", "a" * 64], "is not a namespace"),
-    (["--identity", ""], "--identity must be 1 to 1024 printable characters, and unlike every other candidate's"),
+    (["--identity", ""], "--identity must be 1 to 1024 printable characters, and unique among the candidates"),
     (["--identity", " "], "--identity must be 1 to 1024 printable characters"),
     (["--identity", "a\nb"], "--identity must be 1 to 1024 printable characters"),
     (["--identity", "\udcff"], "--identity must be 1 to 1024 printable characters"),
@@ -186,11 +210,17 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--lock-label", f"a={'x' * 64}"], "is not a label"),
     (["--as", "a\nb"], "--as must be at most 1024 printable ASCII characters"),
     (["--as", "é"], "--as must be at most 1024 printable ASCII characters"),
-    (["--request-timeout", "0"], "--request-timeout 0s must be more than 0s, and at most half the renew deadline, 5s"),
-    (["--request-timeout", "6s"], "--request-timeout 6s must be more than 0s, and at most half the renew deadline, 5s"),
+    (
+        ["--request-timeout", "0"],
+        "--request-timeout 0s: it must be more than 0s, and at most",
+    ),
+    (
+        ["--request-timeout", "6s"],
+        "--request-timeout 6s: it must be more than 0s, and at most half the renew deadline",
+    ),
     (["--request-timeout", "-1s"], "'-1s' is negative"),
-    (["--wait", "soon"], "'soon' is not a duration: write it as 15s, 500ms or 1m30s, or live"),
-    (["--wait", "5"], "'5' is not a duration: write it as 15s, 500ms or 1m30s, or live"),
+    (["--wait", "soon"], "'soon' is not a duration: write it as 15s, 500ms or 1m30s, or \"live\""),
+    (["--wait", "5"], "'5' is not a duration: write it as 15s, 500ms or 1m30s, or \"live\""),
     (["--wait", "-5s"], "'-5s' is negative"),
     (["--wait", "5s", "--no-wait"], "--wait and --no-wait exclude each other: leave one out"),
     (["-v", "-q"], "-v and -q exclude each other: leave one out"),
@@ -200,51 +230,52 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--leader-elect=maybe"], "'maybe' is neither true nor false"),
     (["--on-loss", "die"], "'die' is not one of 'exit', 'wait'"),
     (["--loss-exit-code", "256"], "256 is not in the range 0<=x<=255"),
+    (["--busy-exit-code", "-1"], "-1 is not in the range 0<=x<=255"),
     (["--loss-exit-code", "x"], "'x' is not a valid integer"),
     (["--restart", "yes"], "'yes' is not one of 'no', 'on-failure', 'always'"),
     (["--stop-signal", "FOO"], "'FOO' is not a signal: write it as TERM, SIGTERM or 15"),
     (["--stop-signal", "0"], "'0' is not a signal"),
     (["--stop-signal", "999"], "'999' is not a signal"),
-    (["--stop-signal", "KILL"], "--stop-signal: KILL and STOP are no way to ask; leave the option out"),
-    (["--stop-signal", "19"], "--stop-signal: KILL and STOP are no way to ask"),
+    (["--stop-signal", "KILL"], "--stop-signal: no process can handle KILL or STOP"),
+    (["--stop-signal", "19"], "--stop-signal: no process can handle KILL or STOP"),
     (["--stop-signal-to", "all"], "'all' is not one of 'main', 'group'"),
     (["--stop-timeout", "x"], "'x' is not a duration: write it as 15s, 500ms or 1m30s"),
     (["--log-format", "xml"], "'xml' is not one of 'text', 'json'"),
-    (["--lock", "file", "--no-release"], "--no-release: a file lock lasts no longer than its processes; leave"),
+    (["--lock", "file", "--no-release"], "--no-release: a file lock ends with its processes; leave"),
     (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
     (["--coordinated"], "--coordinated needs --binary-version: the control plane chooses by versions"),
     (["--coordinated", "--emulation-version=1.2.3"], "--coordinated needs --binary-version"),
     *(
-        ([f"--lock={lock}", *NAMED], f"names the leaders of Leases alone, not with --lock {lock}")
+        ([f"--lock={lock}", *NAMED], f"names leaders only of Leases, not with --lock {lock}")
         for lock in ("configmap", "endpoints", "configmapsleases", "endpointsleases")
     ),
-    (["--lock=file:/x", *NAMED], "--coordinated: the control plane names the leaders of Leases alone, not with --lock"),
+    (["--lock=file:/x", *NAMED], "--coordinated: the control plane names leaders only of Leases, not with --lock"),
     *(
         (["--coordinated", f"--binary-version={version}"], "is not a whole semantic version: write it as 1.36.0")
         for version in ("1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "0.0.0", "é", "9" * 99)
     ),
+    (["--coordinated-strategy=Newest", *NAMED], "'Newest' is not a strategy: write OldestEmulationVersion or example"),
+    (["--coordinated-strategy=/x", *NAMED], "'/x' is not a strategy"),
     (["--emulation-version=1.2", *NAMED], "'1.2' is not a whole semantic version: write it as 1.36.0"),
     (["--emulation-version=1.36.1", *NAMED], "--emulation-version 1.36.1 is newer than --binary-version 1.36.0"),
     (["--emulation-version=1.2.3", "--binary-version=1.2.3-rc.1", "--coordinated"], "is newer than --binary-version"),
     (["--emulation-version=1.2.3-10", "--binary-version=1.2.3-9", "--coordinated"], "is newer than --binary-version"),
     (["--emulation-version=1.2.3-a", "--binary-version=1.2.3-9", "--coordinated"], "is newer than --binary-version"),
     *(
-        ([f"--identity={identity}", *NAMED], "cannot be the name of a LeaseCandidate, as --coordinated needs it")
+        ([f"--identity={identity}", *NAMED], "cannot name a LeaseCandidate, as --coordinated requires")
         for identity in ("a b", "a/b", "é", ".", "..", "..a", "a" * 254)
     ),
 ]
 
 
 @pytest.mark.parametrize(("args", "sentence"), REFUSED, ids=[" ".join(args)[:40] for args, _ in REFUSED])
-def test_a_value_that_cannot_be_meant_is_refused_with_what_would_do(
-    refuse: Refuse, args: list[str], sentence: str
-) -> None:
+def test_an_invalid_value_is_refused_with_a_valid_form(refuse: Refuse, args: list[str], sentence: str) -> None:
     assert sentence in refuse("--name", "t", *args, "--", "true")
 
 
 @pytest.mark.parametrize("emulation", ["1.35.9", "1.36.0", "1.36.0-rc.1", "1.36.0+build.7", "1.4.0"])
 @pytest.mark.parametrize("identity", ["a", "A-z_0.9", ".a", "a" * 253])
-def test_versions_and_identities_that_the_api_server_takes_are_taken(
+def test_versions_and_identities_that_the_api_server_accepts_are_accepted(
     parse: Parse, emulation: str, identity: str
 ) -> None:
     plan = parse(*NAMED, f"--identity={identity}", f"--emulation-version={emulation}", "--name=t", "--", "true")
@@ -254,21 +285,20 @@ def test_versions_and_identities_that_the_api_server_takes_are_taken(
 
 def test_a_namespace_is_checked_wherever_it_comes_from(refuse: Refuse, parse: Parse) -> None:
     assert refuse(POD_NAMESPACE="../x").startswith("POD_NAMESPACE '../x' is not a namespace: ")
-    assert parse(POD_NAMESPACE="jobs").namespace == "jobs"
+    assert parse(POD_NAMESPACE="jobs").namespace == "", "a kubeconfig's context comes before: the elector finds out"
+    assert parse("--lock=file", POD_NAMESPACE="jobs").namespace == "jobs"
     assert parse("-n", "mine", POD_NAMESPACE="jobs").namespace == "mine"
     assert parse("--lock", "file").namespace == "default"
 
 
-def test_without_a_place_for_the_lock_file_a_path_is_asked_for(
+def test_without_a_directory_for_the_lock_file_a_path_is_required(
     invoke: Invocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
     result = invoke("--lock", "file", "--name", "t", "--", "true")
     assert (result.exit_code, invoke.plans) == (125, [])
     assert result.output == (
-        "kleader: error: XDG_RUNTIME_DIR is not set, so there is no place of yours for the lock file:"
-        " give --lock file:PATH\n"
+        "kleader: error: user 4711 has no home directory to keep the lock file in: give --lock file:PATH\n"
     )
 
 
@@ -289,7 +319,7 @@ def test_a_name_that_no_object_can_have_is_refused(refuse: Refuse, name: str) ->
         ("-d 11s", "renew deadline 10s + loss grace 0s + kill budget 500ms + skew 1.1s = 11.6s exceeds the lease"),
         ("-g 3.1s", "renew deadline 10s + loss grace 3.1s + kill budget 500ms + skew 1.5s = 15.1s exceeds the lease"),
         ("-k 4s", "renew deadline 10s + loss grace 0s + kill budget 4s + skew 1.5s = 15.5s exceeds the lease"),
-        ("-k 0", "kill budget 0s: SIGKILL needs some time to end a process; 500ms is the default"),
+        ("-k 0", "kill budget 0s: SIGKILL takes some time; 500ms is the default"),
         ("-s 5s", "renew deadline 10s + loss grace 0s + kill budget 500ms + skew 5s = 15.5s exceeds the lease"),
         ("-d 9000h", "lease duration 9000h0m0s is longer than a year: 8784h0m0s at most"),
         ("-d 300y", "'300y' is not a duration: write it as 15s, 500ms or 1m30s"),
@@ -301,9 +331,9 @@ def test_timings_that_break_the_rule_are_refused_with_the_sum(refuse: Refuse, ti
     assert sentence in refuse(*(options.get(word, word) for word in timings.split()))
 
 
-@pytest.mark.parametrize("param", [param for param in run.params if param.name != "help"], ids=lambda p: p.name)
-def test_no_value_provokes_more_than_a_line(invoke: Invocation, param: click.Option) -> None:
-    """Long, empty, binary: every option takes it or refuses it in a line of bounded length."""
+@pytest.mark.parametrize("param", OPTIONS, ids=lambda p: p.name)
+def test_every_invalid_value_gives_an_error_in_one_line(invoke: Invocation, param: click.Option) -> None:
+    """Every option accepts a long, empty or binary value, or refuses it in a line of bounded length."""
     for value in (LONG, "", "\udcff", "{}", "-1", "\N{ARABIC-INDIC DIGIT THREE}", "nan", "a=b=c"):
         option = max(param.opts, key=len)
         result = invoke("--name", "t", f"{option}={value}", "--", "true")
@@ -324,6 +354,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "coordinated": ("true", "coordinated", True),
     "binary_version": ("1.36.0", "binary_version", "1.36.0"),
     "emulation_version": ("1.35.0", "emulation_version", "1.35.0"),
+    "coordinated_strategy": ("example.com/first", "strategy", "example.com/first"),
     "lock_label": ("a=b", "labels", {"a": "b"}),
     "kubeconfig": ("k", "api", {"kubeconfig": "k"}),
     "context": ("c", "api", {"context": "c"}),
@@ -341,6 +372,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "leader_elect": ("false", "lock", ""),
     "wait": ("20s", "wait", 20.0),
     "no_wait": ("true", "wait", 0.0),
+    "busy_exit_code": ("0", "busy_exit_code", 0),
     "on_loss": ("wait", "on_loss", "wait"),
     "loss_exit_code": ("1", "loss_exit_code", 1),
     "no_release": ("true", "release", False),
@@ -377,18 +409,18 @@ def shown(plan: Plan, field: str, value: object) -> bool:
 
 
 def variable(param: click.Parameter) -> str:
-    """KLEADER_RUN_ and the option's own, longest name."""
+    """The variable: KLEADER_RUN_ and the longest name of the option."""
     own = [name for name in param.opts if not name.startswith((ALIASES, "--master"))]
     return "KLEADER_RUN_" + max(own, key=len).lstrip("-").replace("-", "_").upper()
 
 
-def test_every_option_is_tried() -> None:
-    assert set(VALUES) == {param.name for param in run.params}
+def test_every_option_has_a_row_in_the_table_of_values() -> None:
+    assert set(VALUES) == {param.name for param in OPTIONS}
 
 
-@pytest.mark.parametrize("param", run.params, ids=lambda param: param.name)
+@pytest.mark.parametrize("param", OPTIONS, ids=lambda param: param.name)
 def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click.Option) -> None:
-    """Each spelling on the command line, and KLEADER_RUN_OPTION, do the same; help names the variable."""
+    """Each spelling on the command line and KLEADER_RUN_OPTION give the same plan, and help names the variable."""
     assert param.name
     value, field, expected = VALUES[param.name]
     beside = BESIDE.get(param.name, {})
@@ -398,13 +430,13 @@ def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click
         given = [spelling] if param.is_flag else [spelling, value]
         assert shown(parse(*given, *command, **beside), field, expected), spelling
     assert shown(parse(*command, **{variable(param): value}, **beside), field, expected)
-    context = click.Context(run, info_name="run", auto_envvar_prefix="KLEADER_RUN", help_option_names=["-h", "--help"])
+    context = click.Context(run, info_name="run", auto_envvar_prefix="KLEADER_RUN")
     _, text = param.get_help_record(context) or ("", "")
     assert f"[env var: {variable(param)}" in text
 
 
-@pytest.mark.parametrize("param", run.params, ids=lambda param: param.name)
-def test_an_empty_variable_is_none(parse: Parse, param: click.Option) -> None:
+@pytest.mark.parametrize("param", OPTIONS, ids=lambda param: param.name)
+def test_an_empty_variable_counts_as_unset(parse: Parse, param: click.Option) -> None:
     assert param.name
     _, field, expected = VALUES[param.name]
     command = ("--", "true") if param.name == "name" else ("--name", "t", "--", "true")
@@ -431,15 +463,65 @@ def test_several_labels_fit_into_one_variable(parse: Parse) -> None:
 
 
 @pytest.mark.parametrize("name", ["KLEADER_VERSION", "KLEADER_HELP", "KLEADER_RUN_HELP", "KLEADER_RUN_COMMAND"])
-def test_variables_that_images_and_services_set_are_not_taken_for_options(parse: Parse, name: str) -> None:
+def test_variables_that_images_and_services_set_are_no_options(parse: Parse, name: str) -> None:
     assert parse(**{name: "0.1.0"}).command == ["true"]
+
+
+@pytest.mark.parametrize("name", ["KLEADER_RUN_LEASE_DURATON", "KLEADER_RUN_COMMAND", "KLEADER_RUN_PORT"])
+def test_a_variable_that_looks_like_an_option_but_is_unknown_gives_a_warning(
+    parse: Parse, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    """The warning does not show its value. An empty variable counts as unset."""
+    parse(**{name: "secret"})
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert f"WARNING lease t: ignored the variable {name}" in re.sub(r"lease t \S+ candidate", "lease t", warning)
+    assert "secret" not in warning
+    assert ("did you mean KLEADER_RUN_LEASE_DURATION?" in warning) == (name == "KLEADER_RUN_LEASE_DURATON")
+    parse(**{name: ""})
+    assert not capfd.readouterr().err
+
+
+@pytest.mark.parametrize("service", ["KLEADER_RUN", "KLEADER_RUN_EAST"])
+def test_the_kubelets_variables_of_a_service_named_kleader_run_give_no_warning(
+    parse: Parse, capfd: pytest.CaptureFixture[str], service: str
+) -> None:
+    """All variables that https://kubernetes.io/docs/concepts/services-networking/service/ lists."""
+    port = f"{service}_PORT_6379_TCP"
+    names = [f"{service}_SERVICE_HOST", f"{service}_SERVICE_PORT", f"{service}_SERVICE_PORT_HTTP", f"{service}_PORT"]
+    parse(**dict.fromkeys([*names, port, *(f"{port}_{part}" for part in ("PROTO", "PORT", "ADDR"))], "10.0.0.11"))
+    assert not capfd.readouterr().err
 
 
 # --- kube-controller-manager's spellings, and klog's
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--logtostderr"],
+        ["--logtostderr=true", "--alsologtostderr", "-v=0"],
+        ["--stderrthreshold=2", "--vmodule", "leaderelection=4", "--log_dir=/var/log", "--log-file=x"],
+        ["--skip_headers", "--skip-log-headers", "--add_dir_header=false", "--one-output", "--log-file-max-size=8"],
+        ["--log_backtrace_at=x.go:1", "--log-flush-frequency=5s", "--legacy_stderr_threshold_behavior=true"],
+    ],
+)
+def test_klogs_flags_are_ignored_with_one_warning(
+    parse: Parse, capfd: pytest.CaptureFixture[str], flags: list[str]
+) -> None:
+    parse(*flags)
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert "ignored klog's flags: kleader logs to standard error" in warning
+
+
+def test_klogs_flags_are_not_in_help_completion_or_manifests() -> None:
+    given = ["--logtostderr", "--name=t", "--image=i", "--", "true"]
+    assert "logtostderr=" not in CliRunner().invoke(cli, ["run", "--help"]).output
+    assert "logtostderr" not in CliRunner().invoke(cli, ["completion", "bash"]).output
+    assert "logtostderr" not in CliRunner().invoke(cli, ["manifest", *given]).stdout
+
+
 def test_every_spelling_of_kube_controller_manager_is_an_option() -> None:
-    found = {name: param.opts for param in run.params for name in param.opts if name.startswith(ALIASES)}
+    found = {name: param.opts for param in OPTIONS for name in param.opts if name.startswith(ALIASES)}
     assert found.keys() == SPELLINGS.keys()
     assert all(SPELLINGS[name] in names for name, names in found.items())
 
@@ -451,11 +533,11 @@ def test_leader_elect_false_runs_without_an_election(parse: Parse, value: str) -
 
 
 @pytest.mark.parametrize("given", [["--leader-elect"], ["--leader-elect=true"], ["--leader-elect=1"], []])
-def test_leader_elect_alone_means_true(parse: Parse, given: list[str]) -> None:
+def test_leader_elect_without_a_value_is_true(parse: Parse, given: list[str]) -> None:
     assert parse(*given).lock == "lease"
 
 
-def test_resource_lock_leases_is_the_lease(parse: Parse) -> None:
+def test_resource_lock_leases_is_the_lease_lock(parse: Parse) -> None:
     assert parse("--leader-elect-resource-lock=leases").lock == "lease"
 
 
@@ -463,8 +545,44 @@ def test_resource_lock_leases_is_the_lease(parse: Parse) -> None:
     ("given", "level"),
     [([], 1), (["-v"], 2), (["-vv"], 3), (["-v=4"], 5), (["-v4"], 5), (["--v=4"], 5), (["-v=0"], 1), (["-q"], 0)],
 )
-def test_verbosity_is_written_as_here_or_as_klog_has_it(parse: Parse, given: list[str], level: int) -> None:
+def test_verbosity_takes_kleaders_and_klogs_spellings(parse: Parse, given: list[str], level: int) -> None:
     assert parse(*given).verbosity == level
+
+
+def flags(err: str) -> dict[str, str]:
+    return dict(re.findall(r'DEBUG .*: FLAG: --([a-z-]+)="(.*)"$', err, re.MULTILINE))
+
+
+def test_with_v_every_effective_option_is_logged_once_at_the_start(
+    parse: Parse, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """kube-controller-manager logs its flags in the same way: given, default and derived values."""
+    parse("-v", "--renew-deadline=9s", KLEADER_RUN_RETRY_PERIOD="3s")
+    found = flags(capfd.readouterr().err)
+    assert found.keys() == {next(name for name in param.opts if name.startswith("--"))[2:] for param in OPTIONS}
+    expected = {"lock": "lease", "name": "t", "lease-duration": "15s", "renew-deadline": "9s", "retry-period": "3s"}
+    expected |= {"loss-grace": "3s", "clock-skew": "1.5s", "request-timeout": "4.5s", "wait": "", "no-wait": "false"}
+    assert found.items() >= expected.items()
+    parse()
+    assert not flags(capfd.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("server", "shown"),
+    [
+        ("https://me:secret@host:6443", "https://host:6443"),
+        ("me:secret@host:6443", "https://host:6443"),
+        ("https://me:a/secret@host:6443", "host:6443"),
+    ],
+)
+def test_no_credential_is_logged_with_the_options(
+    parse: Parse, capfd: pytest.CaptureFixture[str], server: str, shown: str
+) -> None:
+    """Neither a password in an URL nor an argument of a hook is logged."""
+    parse("-v", f"--server={server}", "--on-new-leader=curl -H secret")
+    err = capfd.readouterr().err
+    assert "secret" not in err
+    assert flags(err).items() >= {"server": shown, "on-new-leader": "curl ..."}.items()
 
 
 # --- what is derived
@@ -510,9 +628,9 @@ def test_verbosity_is_written_as_here_or_as_klog_has_it(parse: Parse, given: lis
         "gosu",
     ],
 )
-def test_an_interpreter_shell_or_wrapper_gives_no_name(refuse: Refuse, command: str) -> None:
+def test_an_interpreter_shell_or_wrapper_does_not_name_a_lock(refuse: Refuse, command: str) -> None:
     assert refuse("--", f"/usr/bin/{command}", "x.py") == (
-        f"give --name: a lock named after {command} would be shared by unrelated jobs, or change with an upgrade"
+        f"give --name: unrelated jobs would share a lock named after {command}, or an upgrade would change its name"
     )
 
 
@@ -530,28 +648,28 @@ def test_an_interpreter_shell_or_wrapper_gives_no_name(refuse: Refuse, command: 
         ("käse", "k-se"),
     ],
 )
-def test_the_name_is_the_commands_made_valid_and_a_change_is_said(
+def test_the_lock_is_named_after_the_command_and_a_changed_name_gives_a_warning(
     invoke: Invocation, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
-    monkeypatch.setattr("kleader.cli.beside.check_command", lambda _name: None)
+    monkeypatch.setattr("kleader.cli.run._check_command", lambda _name: None)
     result = invoke("--", command)
     assert result.exit_code == 0, result.output
     assert invoke.plans[0].name == name
     base = os.path.basename(command)  # noqa: PTH119 - a path would lose what this keeps
-    said = f"the lock's name is {name}, made from the command {base}: give --name to choose another"
+    said = f"the lock is named {name}, after the command {base}: give --name to choose another"
     assert (said in capfd.readouterr().err) == (base != name)
 
 
 def test_a_command_without_a_usable_name_is_refused(refuse: Refuse) -> None:
-    assert refuse("--", "..") == "give --name: '..' cannot be made a lock's name"
+    assert refuse("--", "..") == "give --name: '..' cannot be made the name of a lock"
 
 
-def test_a_lock_file_of_ones_own_needs_no_name(parse: Parse, tmp_path: Path) -> None:
+def test_a_lock_file_with_a_path_needs_no_name(parse: Parse, tmp_path: Path) -> None:
     plan = parse("--lock", f"file:{tmp_path}/jobs.lock", "--", "env")
     assert (plan.file, plan.name) == (f"{tmp_path}/jobs.lock", "jobs")
 
 
-def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
+def test_two_candidates_never_have_the_same_default_identity(parse: Parse) -> None:
     assert parse().identity != parse().identity
 
 
@@ -560,7 +678,7 @@ def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
     [
         (
             ["--wait", "15s"],
-            "--wait 15s is not longer than the lease duration 15s: the lock of a leader that crashed can never be",
+            "--wait 15s is not longer than the lease duration 15s: the lock of a leader that crashed cannot be",
         ),
         (["--lease-duration", "12s"], "the grace on loss is shortened to 300ms: no more fits into the lease duration"),
         (["--wait", "16s"], ""),
@@ -571,18 +689,19 @@ def test_two_candidates_are_never_called_the_same(parse: Parse) -> None:
         (["--lease-duration", "12s", "-q"], ""),
         (
             ["--lock=file", "--kubeconfig=/k", "-s", "x", "--as=a", "--request-timeout=1s", "--lock-label=a=b"],
-            "--lock file asks no cluster: leave out --lock-label, --kubeconfig, --server, --as, --request-timeout, or",
+            "--lock file uses no cluster: leave out --lock-label, --kubeconfig, --server, --as, --request-timeout, or",
         ),
         (["--leader-elect=false", "--context=x"], ""),
-        (["--force"], "--force does nothing with --lock lease: only endpoints and endpointsleases refuse a lock"),
+        (["--force"], "--force does nothing with --lock lease: it is for endpoints and endpointsleases"),
         (["--lock", "endpointsleases", "--force"], ""),
         (["--leader-elect=false", "--force"], ""),
         (["--binary-version=1.2.3"], "--binary-version does nothing without --coordinated"),
         (["--emulation-version=1.2.3"], "--emulation-version does nothing without --coordinated"),
+        (["--coordinated-strategy=a.b/c"], "--coordinated-strategy does nothing without --coordinated"),
         (["--leader-elect=false", "--emulation-version=1.2.3", "--coordinated"], ""),
     ],
 )
-def test_what_is_allowed_but_surprises_is_said(
+def test_a_surprising_combination_of_options_gives_a_warning(
     parse: Parse, capfd: pytest.CaptureFixture[str], args: list[str], remark: str
 ) -> None:
     parse(*args)
@@ -597,19 +716,19 @@ def test_help_fits_eighty_columns_and_shows_every_option_and_variable() -> None:
     text = CliRunner().invoke(cli, ["run", "--help"], prog_name="kleader", terminal_width=80).output
     assert max(map(len, text.splitlines())) <= 80
     words = set(text.replace(",", " ").replace(";", " ").replace("]", " ").split())
-    for param in run.params:
+    for param in OPTIONS:
         assert words.issuperset(param.opts)
         assert variable(param) in words
     assert text.startswith("Usage: kleader run [OPTIONS] -- COMMAND [ARG]...\n")
 
 
-def test_help_names_every_kind_of_lock() -> None:
+def test_help_names_every_lock_type() -> None:
     text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
     said = text.partition("--lock TYPE")[2].partition("--name")[0]
     assert set(LOCKS.split(", ")) <= set(re.findall(r"[\w-]+", said))
 
 
-def test_help_tells_every_exit_status() -> None:
+def test_help_lists_every_exit_status() -> None:
     text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
     told = [line.split()[0] for line in text.partition("Exit status:")[2].splitlines() if line.strip()]
     assert told[1:7] == ["2", "124", "125", "126", "127", "255"]
@@ -618,33 +737,39 @@ def test_help_tells_every_exit_status() -> None:
 # --- the lock of a Pod
 
 
-def test_a_lock_for_life_needs_the_name_of_the_pod(refuse: Refuse) -> None:
-    """A host's name is only often the Pod's."""
+def test_leader_for_life_needs_the_name_of_the_pod(refuse: Refuse) -> None:
+    """The name of the host need not be the Pod's."""
     said = refuse("--lock", "leader-for-life")
     assert said.startswith("--lock leader-for-life needs the name of the Pod in POD_NAME")
     said = refuse("--lock", "leader-for-life", POD_NAME="P")
     assert said.startswith("POD_NAME 'P' is not an object name")
 
 
-def test_a_lock_for_life_is_in_the_pods_namespace(parse: Parse) -> None:
+def test_leader_for_life_is_in_the_namespace_of_its_pod(parse: Parse) -> None:
     plan = parse(**FOR_LIFE, POD_NAMESPACE="here", POD_UID="u")
     assert (plan.lock, plan.namespace, plan.pod, plan.pod_uid) == ("leader-for-life", "here", "p", "u")
     assert parse("-n", "here", **FOR_LIFE, POD_NAMESPACE="here").namespace == "here"
 
 
-def test_a_lock_for_life_in_another_namespace_than_the_pods_is_refused(refuse: Refuse) -> None:
-    """An owner in another namespace is none: the garbage collector would delete the lock at once."""
+def test_leader_for_life_in_another_namespace_than_its_pods_is_refused(refuse: Refuse) -> None:
+    """The garbage collector would delete a lock with an owner in another namespace at once."""
     assert "leave -n there out" in refuse("-n", "there", **FOR_LIFE, POD_NAMESPACE="here")
 
 
-def test_a_pod_is_asked_for_by_a_lock_for_life_alone(parse: Parse) -> None:
+def test_only_leader_for_life_requires_a_pod(parse: Parse) -> None:
     plan = parse(POD_NAME="p", POD_UID="u")
     assert (plan.pod, plan.pod_uid, plan.release) == ("", "", True)
 
 
-def test_what_a_lock_for_life_means_is_said_at_the_start_and_nothing_of_leases(
-    parse: Parse, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_leader_for_life_is_explained_at_the_start(parse: Parse, capfd: pytest.CaptureFixture[str]) -> None:
     assert parse("--wait", "5s", **FOR_LIFE).release is False
     (said,) = capfd.readouterr().err.splitlines()
-    assert said.endswith("the lock does not expire: whoever gets it keeps it until its Pod is gone")
+    assert said.endswith("the lock does not expire: its holder keeps it until the holder's Pod is deleted")
+
+
+def test_a_short_option_takes_its_value_after_an_equals_sign_as_in_kubectl(parse: Parse) -> None:
+    plan = parse("-n=jobs", "-s=https://x?a=b", "-v=2", "--name=t", "--identity==x", "--", "true", "-n=y")
+    assert (plan.namespace, plan.api["server"], plan.verbosity) == ("jobs", "https://x?a=b", 3)
+    assert (plan.identity, plan.command) == ("=x", ["true", "-n=y"])
+    given = status.make_context("status", ["-o=json", "-n=jobs", "-n", "=other", "x"]).params
+    assert (given["output"], given["namespace"], given["name"]) == ("json", "other", None)

@@ -15,27 +15,25 @@ import pytest
 
 DAY = 86_400
 HERE = str(Path(__file__).parents[2])
-HEAD = f"import sys; sys.path.insert(0, {HERE!r}); import select, time; from kleader import platform\n"
+HEAD = f"import sys; sys.path.insert(0, {HERE!r}); import select, time; from kleader import system\n"
 ROOT = [] if os.geteuid() == 0 else ["--map-root-user"]
 SLEPT = ["unshare", *ROOT, "--time", "--boottime", str(DAY), sys.executable, "-I", "-S", "-c"]
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.05])
 def test_a_timer_rings_by_it(ahead: float) -> None:
-    code = f"timer = platform.Timer(); timer.arm(platform.clock() * bool({ahead}) + {ahead}); poll = select.poll();"
-    code += "poll.register(timer.fd, select.POLLIN); print(len(poll.poll(5000)))"
-    assert subprocess.run([*SLEPT, HEAD + code], capture_output=True, check=True, timeout=60).stdout == b"1\n"
+    code = f"timer = system.Timer(); timer.arm(system.clock() * bool({ahead}) + {ahead}); poll = select.poll();"
+    code += "poll.register(timer.fd, select.POLLIN); print(len(poll.poll(100_000)))"
+    assert subprocess.run([*SLEPT, HEAD + code], capture_output=True, check=True).stdout == b"1\n"
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.05])
 def test_the_kernels_guard_strikes_by_it(ahead: float) -> None:
     """At once where its instant is before all others: 0 would disarm it."""
-    code = f"platform.KillTimer().arm(platform.clock() * bool({ahead}) + {ahead}); time.sleep(5)"
-    assert subprocess.run([*SLEPT, HEAD + code], check=False, timeout=60).returncode == -signal.SIGKILL
+    code = f"system.KillTimer().arm(system.clock() * bool({ahead}) + {ahead}); time.sleep(100)"
+    assert subprocess.run([*SLEPT, HEAD + code], check=False).returncode == -signal.SIGKILL
 
 
 def test_it_has_counted_the_sleep() -> None:
-    done = subprocess.run(
-        [*SLEPT, HEAD + "print(platform.clock() - time.monotonic())"], capture_output=True, check=True
-    )
+    done = subprocess.run([*SLEPT, HEAD + "print(system.clock() - time.monotonic())"], capture_output=True, check=True)
     assert float(done.stdout) > DAY - 1

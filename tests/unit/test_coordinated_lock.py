@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kleader.election.record import Record
-from kleader.locks.coordinated import Coordinated
+from kleader.locks.coordinated_lease import CoordinatedLease
 
 if TYPE_CHECKING:
-    from kleader.locks.api import Api
+    from kleader.kube.client import ApiClient
+    from kleader.locks.lease_candidate import LeaseCandidate
 
 NAMED = {"holderIdentity": "me", "leaseDurationSeconds": 5, "renewTime": "2026-11-21T12:00:00.000000Z"}
 NAMED |= {"strategy": "OldestEmulationVersion"}
@@ -20,33 +21,30 @@ RECORD = Record("me", 15, 7, 8, 1)
 
 
 @pytest.fixture
-def lock() -> Coordinated:
-    made = Coordinated(cast("Api", None), "default", "x", {})
-    made.candidate = Watched()
+def lock() -> CoordinatedLease:
+    made = CoordinatedLease(cast("ApiClient", None), "default", "x", {})
+    made.candidate = cast("LeaseCandidate", Watched())
     return made
 
 
 class Watched:
-    """A candidate that remembers when it was to give another sign of life; 0: nobody leads."""
+    """A candidate that remembers in how many seconds it was to be renewed."""
 
     identity = "me"
 
     def __init__(self) -> None:
         self.told: list[float] = []
 
-    def enter(self) -> None: ...
+    def register(self) -> None: ...
 
-    async def register(self, timeout: float) -> None: ...
+    async def ensure_registered(self, timeout: float) -> None: ...
 
-    def keep(self) -> None: ...
+    def keep_registered(self) -> None: ...
 
-    def again_in(self, seconds: float) -> None:
+    def schedule_renewals(self, seconds: float) -> None:
         self.told.append(seconds)
 
-    def vacant(self) -> None:
-        self.told.append(0)
-
-    async def leave(self, timeout: float) -> None: ...
+    async def unregister(self, timeout: float) -> None: ...
 
 
 def lease(spec: object, incarnation: str = "") -> dict[str, Any]:
@@ -55,7 +53,7 @@ def lease(spec: object, incarnation: str = "") -> dict[str, Any]:
     return {"kind": "Lease", "metadata": metadata, **({} if spec is None else {"spec": spec})}
 
 
-def test_the_preferred_holder_is_read(lock: Coordinated) -> None:
+def test_preferred_holder_is_read(lock: CoordinatedLease) -> None:
     assert lock.observed(lease(WRITTEN | {"preferredHolder": "other"})).preferred == "other"
     assert lock.observed(lease(WRITTEN)).preferred == ""
     assert lock.observed(lease(WRITTEN | {"preferredHolder": ""})).preferred == ""
@@ -75,37 +73,37 @@ def test_the_preferred_holder_is_read(lock: Coordinated) -> None:
     ],
     ids=["named", "another preferred", "led", "client-go", "acquired", "kleader", "malformed", "no spec"],
 )
-def test_only_what_nobody_but_the_control_plane_has_written_is_untouched(
-    lock: Coordinated, found: dict[str, Any], *, untouched: bool
+def test_lease_is_untouched_only_if_no_candidate_has_written_it(
+    lock: CoordinatedLease, found: dict[str, Any], *, untouched: bool
 ) -> None:
     assert lock.observed(found).untouched is untouched
 
 
-def test_the_candidate_is_told_for_how_long_who_was_named_has_time(lock: Coordinated) -> None:
-    """The end of it wakes the control plane; not where who was named has written. And that nobody leads."""
-    assert isinstance(lock.candidate, Watched)
+def test_candidate_is_renewed_when_a_nominated_one_does_not_lead_in_time(lock: CoordinatedLease) -> None:
+    """After a nomination that is not written the candidate wakes the control plane; not while somebody leads."""
+    candidate = cast("Watched", lock.candidate)
     lock.observed(lease(WRITTEN | {"holderIdentity": ""}))
-    assert lock.candidate.told == [0]
+    assert candidate.told == []
     lock.observed(lease(NAMED))
     lock.observed(lease(WRITTEN))
-    assert lock.candidate.told == [0, 5, inf]
+    assert candidate.told == [5, inf]
 
 
-def test_a_write_keeps_the_strategy_and_who_is_preferred(lock: Coordinated) -> None:
+def test_write_keeps_strategy_and_preferred_holder(lock: CoordinatedLease) -> None:
     body = lease(WRITTEN | {"preferredHolder": "other"})
     lock.encode(body, RECORD)
     assert (body["spec"]["strategy"], body["spec"]["preferredHolder"]) == ("OldestEmulationVersion", "other")
     assert body["spec"]["leaseDurationSeconds"] == 15
 
 
-def test_a_release_keeps_the_strategy_alone(lock: Coordinated) -> None:
+def test_release_keeps_only_the_strategy(lock: CoordinatedLease) -> None:
     body = lease(WRITTEN | {"preferredHolder": "other"})
     lock.encode(body, Record("", 1, 7, 8, 1))
     assert body["spec"]["strategy"] == "OldestEmulationVersion"
     assert "preferredHolder" not in body["spec"]
 
 
-def test_a_lease_that_has_neither_gets_neither(lock: Coordinated) -> None:
+def test_write_adds_no_strategy_and_no_preferred_holder(lock: CoordinatedLease) -> None:
     body: dict[str, Any] = {"metadata": {"name": "x"}}
     lock.encode(body, RECORD)
     assert set(body["spec"]) == {

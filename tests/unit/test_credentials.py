@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.locks import credentials
-from kleader.locks.base import SetUpError
-from kleader.locks.credentials import Credentials
+from kleader.kube import credentials
+from kleader.kube.credentials import Credentials
+from kleader.kube.errors import SetUpError
 from tests.support.processes import alive, wait_until
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def slow(pid: Path) -> Credentials:
     return Credentials({"kubeconfig": "/k"}, lambda _: ["/bin/sh", "-c", script])
 
 
-def test_a_reading_that_is_under_way_at_the_end_leaves_nothing_behind(slow: Credentials, pid: Path) -> None:
+def test_a_kubeconfig_reader_that_is_no_longer_needed_is_ended(slow: Credentials, pid: Path) -> None:
     """Neither a process nor an open pipe, of which Python would complain at some later time."""
 
     async def ask_and_leave() -> None:
@@ -43,8 +43,10 @@ def test_a_reading_that_is_under_way_at_the_end_leaves_nothing_behind(slow: Cred
     gc.collect()
 
 
-def test_a_reading_that_takes_too_long_is_ended(slow: Credentials, pid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "_HELPER_TIMEOUT", 0.5)
+def test_a_kubeconfig_reader_that_takes_too_long_is_ended(
+    slow: Credentials, pid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "_READER_TIMEOUT", 0.5)
 
     async def ask() -> None:
         with pytest.raises(SetUpError, match="took longer than 0s: its exec plugin may be waiting for somebody to log"):

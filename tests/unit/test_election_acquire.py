@@ -73,7 +73,7 @@ def test_a_write_that_is_answered_makes_a_leader() -> None:
     story = Story()
     free = story.lock("")
     story.wakes().reads(free).writes(after=0.25)
-    lead = story.asked(e.Lead)
+    lead = story.asked(e.Acquired)
     assert (lead.stop_at, lead.kill_at) == (START + 10, START + 15 - 0.5 - 1.5)
     assert (lead.token, lead.transitions, lead.acquired) == (story.state.seen.version, 4, WALL)  # type: ignore[union-attr]
     assert story.state.phase is Phase.LEADING
@@ -83,9 +83,9 @@ def test_the_leader_is_told_of_once_for_each_change_and_never_when_the_lock_is_f
     story = Story()
     first = story.lock("a")
     story.wakes().reads(first)
-    told = [story.asked(e.Observe).leader]
+    told = [story.asked(e.NewLeader).leader]
     for holder in ("a", "", "b", "b"):
-        told += [action.leader for action in story.sees(story.lock(holder)).all(e.Observe)]
+        told += [action.leader for action in story.sees(story.lock(holder)).all(e.NewLeader)]
         if story.state.pending:
             story.fails(Kind.CONFLICT)
     assert told == ["a", "b"]
@@ -96,7 +96,7 @@ def test_the_leader_is_told_of_once_for_each_change_and_never_when_the_lock_is_f
 
 def test_a_term_counts_from_before_its_request_was_sent() -> None:
     story = Story().wakes().reads(None)
-    assert story.writes(after=4.0).asked(e.Lead).stop_at == START + 10
+    assert story.writes(after=4.0).asked(e.Acquired).stop_at == START + 10
 
 
 def test_anothers_record_counts_from_after_its_answer_arrived() -> None:
@@ -108,9 +108,9 @@ def test_anothers_record_counts_from_after_its_answer_arrived() -> None:
 
 def test_a_write_answered_after_its_own_renew_deadline_starts_nothing_but_a_fresh_write() -> None:
     story = Story().wakes().reads(None).writes(after=10)
-    assert not story.all(e.Lead)
+    assert not story.all(e.Acquired)
     story.asked(e.Write)
-    assert story.writes(after=0.1).asked(e.Lead).stop_at == START + 20
+    assert story.writes(after=0.1).asked(e.Acquired).stop_at == START + 20
 
 
 # --- a write whose answer never came
@@ -121,12 +121,12 @@ def test_a_holder_by_a_lost_answer_leads_only_after_a_fresh_write_and_from_that_
     landed = story.landed()
     story.fails(Kind.UNREACHABLE, after=5)
     story.reads(landed)
-    assert not story.all(e.Lead)
+    assert not story.all(e.Acquired)
     write = story.asked(e.Write)
     assert write.base is landed
     assert write.record.transitions == landed.record.transitions, "its transition is counted already"
     assert write.record.acquired == landed.record.acquired
-    lead = story.writes().asked(e.Lead)
+    lead = story.writes().asked(e.Acquired)
     assert lead.stop_at == START + 5 + 10
     assert lead.token == story.state.seen.version  # type: ignore[union-attr]
 
@@ -145,7 +145,7 @@ def test_the_event_of_the_write_under_way_changes_nothing_when_its_answer_follow
     story = Story().follows()
     story.sees(story.lock(""))
     landed = story.landed()
-    story.sees(landed).tell(e.Wrote(story.pending(e.Write), landed)).asked(e.Lead)
+    story.sees(landed).tell(e.WriteDone(story.pending(e.Write), landed)).asked(e.Acquired)
 
 
 def test_a_lost_write_that_did_not_happen_is_made_again() -> None:
@@ -161,8 +161,8 @@ def test_a_write_is_a_fresh_one_when_the_watch_has_shown_another_holder_before_i
     story.sees(story.lock(""))
     landed = story.landed()
     story.sees(story.lock("edited-by-hand"))
-    story.tell(e.Wrote(story.pending(e.Write), landed))
-    assert not story.all(e.Lead)
+    story.tell(e.WriteDone(story.pending(e.Write), landed))
+    assert not story.all(e.Acquired)
     assert story.asked(e.Write).base is landed
     assert not story.fails(Kind.CONFLICT).requests
 
@@ -186,8 +186,8 @@ def test_an_answer_that_does_not_show_the_very_write_is_a_lost_one(
     story = Story()
     free = story.lock("")
     story.wakes().reads(free)
-    story.tell(e.Wrote(story.pending(e.Write), wrong(story.landed(), free)))
-    assert not story.all(e.Lead)
+    story.tell(e.WriteDone(story.pending(e.Write), wrong(story.landed(), free)))
+    assert not story.all(e.Acquired)
     story.asked(e.Get)
 
 

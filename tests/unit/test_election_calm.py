@@ -12,12 +12,13 @@ from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase, State, resume, resume_waiting
+from tests.support.chance import EFFORT
 from tests.support.election import ME, START, TERM, WALL, Story, candidate
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
 
-STORIES = 400
+STORIES = 100 * EFFORT
 LONG = 150  # events
 
 
@@ -49,23 +50,29 @@ def answer(rng: random.Random, story: Story) -> e.Event:
     """Any answer to what is under way; Woke where nothing is."""
     request = story.state.pending
     if request is None:
-        return e.Woke()
+        return e.TimerFired()
     if rng.random() < 0.4:
-        return e.Failed(request, Failure(rng.choice(list(Kind)), "it failed", rng.choice((0, 1, 30))))
+        return e.RequestFailed(request, Failure(rng.choice(list(Kind)), "it failed", rng.choice((0, 1, 30))))
     if isinstance(request, e.Get):
-        return e.Got(request, anything_seen(rng, story))
+        return e.GetDone(request, anything_seen(rng, story))
     lie = anything_seen(rng, story) if rng.random() < 0.2 else None
-    return e.Wrote(request, lie or story.landed())
+    return e.WriteDone(request, lie or story.landed())
 
 
 def anything(rng: random.Random, story: Story) -> e.Event:
     return rng.choice(
         (
-            e.Woke(),
-            e.Saw(anything_seen(rng, story)),
-            e.Saw(anything_seen(rng, story)),
+            e.TimerFired(),
+            e.WatchEvent(anything_seen(rng, story)),
+            e.WatchEvent(anything_seen(rng, story)),
             e.WatchEnded("it ended", rng.random() < 0.1, rng.random() < 0.8, rng.choice((0, 0, 30))),
-            rng.choice((e.Emptied(rng.random() < 0.5), e.Deserted("nobody there"), e.Again(f"term-{rng.random()}"))),
+            rng.choice(
+                (
+                    e.AllProcessesExited(rng.random() < 0.5),
+                    e.SupervisorUnresponsive("nobody there"),
+                    e.Restart(f"term-{rng.random()}"),
+                )
+            ),
         )
     )
 
@@ -78,7 +85,7 @@ def test_no_order_of_events_makes_it_spin_or_wait_for_ever_or_ask_for_nonsense(t
         stop_at = story.state.stop_at
         for _ in range(LONG):
             event = answer(rng, story) if rng.random() < 0.7 else anything(rng, story)
-            if event == e.Woke() and story.state.wake_at < inf:
+            if event == e.TimerFired() and story.state.wake_at < inf:
                 story.now = max(story.now, story.state.wake_at)
             story.now += rng.choice((0.0, 0.0, 0.01, rng.expovariate(1)))
             story.luck = rng.random()
@@ -90,7 +97,7 @@ def test_no_order_of_events_makes_it_spin_or_wait_for_ever_or_ask_for_nonsense(t
                 assert state.wake_at < inf, f"seed {seed}: waits for ever"
             if state.phase is Phase.LEADING:
                 assert state.wake_at <= state.stop_at, f"seed {seed}: would miss its deadline"
-            deadlines: list[e.Lead | e.Extend] = [*story.all(e.Lead), *story.all(e.Extend)]
+            deadlines: list[e.Acquired | e.Renewed] = [*story.all(e.Acquired), *story.all(e.Renewed)]
             for told in deadlines:
                 assert told.stop_at >= stop_at, f"seed {seed}: a deadline moved back"
                 assert told.stop_at < told.kill_at

@@ -68,7 +68,7 @@ def test_ones_own_write_that_is_found_to_have_been_done_makes_a_leader_with_the_
     """Its answer was lost; it was done over a lock that had run out."""
     story = Story().follows().waits(15)
     landed = story.landed()
-    story.fails(Kind.UNREACHABLE).reads(landed).writes().asked(e.Lead)
+    story.fails(Kind.UNREACHABLE).reads(landed).writes().asked(e.Acquired)
 
 
 def test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_once() -> None:
@@ -81,7 +81,7 @@ def test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_
     own = (landed.record, landed.incarnation)
     story.sees(replace(story.lock(UNKNOWN), beside=(own, (other.record, ""))))
     seen = replace(landed, version=story.version(), beside=(own, own))
-    story.sees(seen).tell(e.Wrote(story.pending(e.Write), seen)).asked(e.Lead)
+    story.sees(seen).tell(e.WriteDone(story.pending(e.Write), seen)).asked(e.Acquired)
 
 
 def test_a_claim_of_which_half_was_anothers_meanwhile_that_is_restored_makes_no_leader() -> None:
@@ -101,7 +101,7 @@ def test_ones_own_write_of_which_the_watch_tells_before_its_answer_makes_a_leade
     story = Story()
     story.follows(story.lock("other", duration=60)).waits(3).sees(story.lock("short", duration=5)).waits(57)
     landed = story.landed()
-    story.sees(landed).tell(e.Wrote(story.pending(e.Write), landed)).asked(e.Lead)
+    story.sees(landed).tell(e.WriteDone(story.pending(e.Write), landed)).asked(e.Acquired)
 
 
 @pytest.mark.parametrize("older", [0, 1_000_000])
@@ -162,7 +162,7 @@ def test_a_claim_that_is_told_again_after_its_own_late_answer_makes_no_leader() 
     story.now += 17
     story.sees(claim).sees(story.lock("second"))
     renewed = story.now - START
-    story.tell(e.Wrote(write, claim)).waits(0.1).sees(restored(story, claim))
+    story.tell(e.WriteDone(write, claim)).waits(0.1).sees(restored(story, claim))
     assert leads_at(story) >= may_run_until(renewed)
 
 
@@ -189,9 +189,9 @@ def test_a_claim_that_is_restored_is_not_released() -> None:
     """An empty holder would say that the leader's command is dead."""
     story, claim = claiming()
     cut_off(story, 60)
-    story.fails(Kind.UNREACHABLE).tell(e.Emptied(release=True)).fails(Kind.CONFLICT)
+    story.fails(Kind.UNREACHABLE).tell(e.AllProcessesExited(release=True)).fails(Kind.CONFLICT)
     story.reads(restored(story, claim))
-    assert story.asked(e.Done).released is False
+    assert story.asked(e.Released).released is False
 
 
 @pytest.mark.parametrize("preferred", ["", "better"])
@@ -230,8 +230,8 @@ def test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let
     story = Story().leads()
     term = story.state.seen
     assert term
-    story.tell(e.Emptied(release=True, to=transfer)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5)
-    assert story.reads(restored(story, term)).asked(e.Done).released is False
+    story.tell(e.AllProcessesExited(release=True, to=transfer)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5)
+    assert story.reads(restored(story, term)).asked(e.Released).released is False
 
 
 @pytest.mark.parametrize("transfer", ["", "next"])
@@ -240,15 +240,15 @@ def test_a_multilock_that_was_released_by_half_and_is_ones_own_again_is_let_be(t
     story = Story(twofold=True).leads()
     term = story.state.seen
     assert term
-    story.tell(e.Emptied(release=True, to=transfer)).fails(Kind.CONFLICT, held=15).waits(0.5)
-    assert story.reads(restored(story, term)).asked(e.Done).released is False
+    story.tell(e.AllProcessesExited(release=True, to=transfer)).fails(Kind.CONFLICT, held=15).waits(0.5)
+    assert story.reads(restored(story, term)).asked(e.Released).released is False
 
 
 def test_a_release_that_was_not_done_is_tried_again() -> None:
     story = Story().leads()
     term = story.state.seen
-    story.tell(e.Emptied(release=True)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5).reads(term)
-    assert story.writes().asked(e.Done).released
+    story.tell(e.AllProcessesExited(release=True)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5).reads(term)
+    assert story.writes().asked(e.Released).released
 
 
 def test_a_creation_of_long_ago_makes_no_leader_of_who_saw_nobody() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kleader.election.state import State
 
-EMPTIED = e.Emptied(release=True)
+EMPTIED = e.AllProcessesExited(release=True)
 
 
 class Coordinated(Story):
@@ -40,7 +40,7 @@ class Coordinated(Story):
     def leads(self) -> Self:
         """It was named over an empty holder, and leads since now."""
         self.follows(self.lock(""))
-        self.sees(self.naming()).writes().asked(e.Lead)
+        self.sees(self.naming()).writes().asked(e.Acquired)
         return self
 
 
@@ -54,7 +54,7 @@ def test_a_candidate_named_over_an_empty_holder_leads_with_its_first_write() -> 
     assert (write.record.holder, write.record.duration, write.record.transitions) == (ME, 15, 4)
     assert write.record.acquired == story.wall
     assert write.incarnation == TERM
-    assert story.writes().asked(e.Lead).token == str(story._version)
+    assert story.writes().asked(e.Acquired).token == str(story._version)
 
 
 def test_a_candidate_named_over_a_holder_renews_at_once_and_leads_when_that_one_must_have_ended() -> None:
@@ -64,13 +64,13 @@ def test_a_candidate_named_over_a_holder_renews_at_once_and_leads_when_that_one_
     story.writes()
     for _ in range(5):  # every retry period
         story.waits(1.99)
-        assert not story.all(e.Lead)
+        assert not story.all(e.Acquired)
         story.waits(0.01)
         story.writes()
-        assert not story.all(e.Lead)
+        assert not story.all(e.Acquired)
     story.waits(1)
     assert story.now == START + 15
-    assert story.writes().asked(e.Lead).kill_at == story.now + 13
+    assert story.writes().asked(e.Acquired).kill_at == story.now + 13
 
 
 def test_the_wait_is_for_the_duration_that_the_holder_advertised() -> None:
@@ -140,7 +140,7 @@ def test_one_whose_naming_was_told_and_who_never_wrote_is_not_waited_for() -> No
     story.follows(story.lock("other")).waits(1)
     story.sees(story.lock("")).sees(story.naming("crashed")).waits(10)
     story.sees(story.naming())
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_one_whose_naming_was_told_hides_nobody_who_led_before() -> None:
@@ -203,7 +203,7 @@ def test_one_who_was_named_and_may_have_written_unseen_is_waited_for() -> None:
 def test_an_empty_holder_ends_the_wait_for_all_before_it() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).sees(story.lock("")).sees(story.naming())
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_a_lock_created_anew_without_a_record_does_not_end_it() -> None:
@@ -228,7 +228,7 @@ def test_a_naming_that_changes_before_it_was_answered_is_still_one_naming() -> N
     naming = story.naming()
     story.follows(story.lock("")).sees(naming).fails(Kind.CONFLICT)
     story.sees(story.preferring(naming, ME))
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_a_naming_that_was_read_instead_of_an_earlier_one_is_another() -> None:
@@ -246,7 +246,7 @@ def test_a_claim_whose_answer_was_lost_is_found_and_waits_no_longer_for_it() -> 
     story.follows(story.lock("")).sees(story.naming())
     landed = story.landed()
     story.fails(Kind.UNREACHABLE, after=5).reads(landed)
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 @pytest.mark.parametrize("incarnation", ["", TERM, "term-0"])
@@ -265,7 +265,7 @@ def test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_wa
 def test_a_lock_that_was_missing_and_was_created_for_us_is_led_with_at_once() -> None:
     story = Coordinated()
     story.wakes().reads(None).idles(100)
-    story.sees(story.naming(untouched=True)).writes().asked(e.Lead)
+    story.sees(story.naming(untouched=True)).writes().asked(e.Acquired)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +279,14 @@ def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bo
         shown = {"held": story.lock("other"), "missing": None, "named": story.naming(untouched=untouched)}[each]
         story = story.sees(shown) if i else story.reads(shown)
     story.writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_lock_that_was_created_for_us_in_a_gap_is_waited_for() -> None:
+    """Another candidate may have led in between, and its Lease have been deleted by hand."""
+    story = Coordinated().wakes().reads(None)
+    story.waits(10).tell(e.WatchEnded()).reads(story.naming(untouched=True)).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
@@ -298,7 +306,7 @@ def test_ones_own_identity_of_an_earlier_process_is_waited_for_and_taken() -> No
     story = Coordinated()
     story.follows(story.lock(ME, "term-0")).idles(14.9)
     story.waits(0.1).asked(e.Write)
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_a_plain_candidate_holds_what_the_control_plane_named_for_its_own_lease_duration() -> None:
@@ -311,9 +319,9 @@ def test_a_plain_candidate_holds_what_the_control_plane_named_for_its_own_lease_
 def test_who_is_named_has_not_led_yet_and_nobody_is_told_that_it_has() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4).sees(story.naming())
-    assert not story.all(e.Observe)
-    assert not story.writes().all(e.Observe)
-    assert story.renews(10).waits(1).writes().asked(e.Observe).leader == ME
+    assert not story.all(e.NewLeader)
+    assert not story.writes().all(e.NewLeader)
+    assert story.renews(10).waits(1).writes().asked(e.NewLeader).leader == ME
 
 
 # --- elected elsewhere while leading
@@ -335,7 +343,7 @@ def test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on() -
     story.waits(2).fails(Kind.MISSING).reads(story.naming(untouched=True))
     record = story.asked(e.Write).record
     assert (record.holder, record.acquired, record.transitions) == (ME, acquired, 4)
-    assert story.writes().asked(e.Extend).stop_at == story.now + 10
+    assert story.writes().asked(e.Renewed).stop_at == story.now + 10
 
 
 def test_a_leader_whose_lock_was_created_anew_for_itself_writes_nothing_past_its_deadline() -> None:
@@ -372,32 +380,32 @@ def yielding() -> Coordinated:
 
 def test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dead() -> None:
     story = yielding()
-    assert "better" in story.asked(e.Yield).reason
+    assert "better" in story.asked(e.StepDown).reason
     assert not story.all(e.Lost)
     for _ in range(20):
-        story.writes().asked(e.Extend)
+        story.writes().asked(e.Renewed)
         story.waits(2)
     story.writes()
     preferring = story.preferring(story.state.seen)
     story.waits(2).fails(Kind.CONFLICT).reads(preferring)
-    assert not story.all(e.Yield)
+    assert not story.all(e.StepDown)
 
 
 def test_a_leader_yields_to_who_is_preferred_also_where_its_lock_was_created_anew_for_it() -> None:
     """The write that then makes the lock its own need not take the preference away."""
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(untouched=True), preferred="better"))
-    assert "better" in story.asked(e.Yield).reason
-    story.writes().asked(e.Extend)
+    assert "better" in story.asked(e.StepDown).reason
+    story.writes().asked(e.Renewed)
 
 
 def test_a_leader_that_yielded_releases_in_good_order_and_may_contend_again() -> None:
     story = yielding()
     story.writes().tell(EMPTIED)
     assert story.asked(e.Write).record.holder == ""
-    assert story.writes().asked(e.Done).released
+    assert story.writes().asked(e.Released).released
     story = yielding()
-    story.writes().tell(e.Again("term-2", release=True))
+    story.writes().tell(e.Restart("term-2", release=True))
     assert story.asked(e.Write).record.holder == ""
     story.writes().asked(e.Get)
     story.reads(story.naming("better"))
@@ -409,14 +417,14 @@ def test_a_leader_that_is_the_preferred_one_goes_on() -> None:
     story.leads()
     own = story.state.seen
     story.waits(2).fails(Kind.CONFLICT).reads(story.preferring(own, ME))
-    assert not story.all(e.Yield)
-    story.writes().asked(e.Extend)
+    assert not story.all(e.StepDown)
+    story.writes().asked(e.Renewed)
 
 
 def test_a_replaced_elector_yields_too() -> None:
     story = Coordinated(resume(candidate(coordinated=True), TERM, START - 1, acquired=7, transitions=4))
     story.wakes().reads(story.preferring(story.lock(ME, TERM)))
-    story.asked(e.Yield)
+    story.asked(e.StepDown)
 
 
 # --- a claim
@@ -445,7 +453,7 @@ def test_a_claim_given_back_may_be_named_again() -> None:
     story = claiming(14)
     story.sees(story.preferring(story.state.seen)).waits(1)
     story.writes().sees(story.naming())
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_a_naming_is_given_back_unled_to_who_is_preferred_by_then() -> None:
@@ -461,7 +469,7 @@ def test_the_answer_to_a_claim_given_back_hides_nothing_that_the_watch_told_sinc
     story.sees(story.preferring(story.state.seen)).waits(1)
     landed = story.landed()
     story.sees(landed).sees(story.naming("better")).sees(story.lock("better"))
-    story.tell(e.Wrote(story.pending(e.Write), landed))
+    story.tell(e.WriteDone(story.pending(e.Write), landed))
     story.waits(1).sees(story.naming()).writes()
     assert Phase.LEADING is not story.renews(13.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -470,11 +478,11 @@ def test_the_answer_to_a_claim_given_back_hides_nothing_that_the_watch_told_sinc
 def test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended() -> None:
     """An empty holder would say that they have."""
     story = claiming()
-    done = story.tell(EMPTIED).asked(e.Done)
+    done = story.tell(EMPTIED).asked(e.Released)
     assert (done.released, "may still run" in done.why) == (False, True)
     story = claiming()
     story.renews(10.5).tell(EMPTIED)
-    assert story.asked(e.Done).released is False
+    assert story.asked(e.Released).released is False
     story = claiming()
     story.renews(10.9).waits(0.1)
     story.tell(EMPTIED).fails(Kind.CONFLICT).reads(story.lock(ME, TERM))
@@ -507,7 +515,7 @@ def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_e
 def test_a_replaced_elector_does_not_release_its_predecessors_claim() -> None:
     story = Coordinated(resume_waiting(candidate(coordinated=True), TERM))
     story.wakes().fails(Kind.UNREACHABLE).tell(EMPTIED)
-    assert story.reads(story.lock(ME, TERM)).asked(e.Done).released is False
+    assert story.reads(story.lock(ME, TERM)).asked(e.Released).released is False
 
 
 # --- patience
@@ -525,18 +533,18 @@ def test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life() -> No
 def test_wait_live_gives_up_on_a_sign_of_life(holder: str, did: str) -> None:
     story = Coordinated(live=True)
     story.follows(story.lock("other")).waits(4).sees(story.lock(holder))
-    given_up = story.asked(e.GiveUp)
+    given_up = story.asked(e.AcquireFailed)
     assert (given_up.status, did in given_up.reason) == (124, True)
 
 
 def test_a_wait_in_vain_says_who_leads_or_that_nobody_was_named() -> None:
     story = Coordinated(wait_until=START + 20)
     story.follows(story.lock("other")).waits(20)
-    assert "held by other" in story.asked(e.GiveUp).reason
+    assert "held by other" in story.asked(e.AcquireFailed).reason
     story = Coordinated(wait_until=START + 20)
     story.wakes().reads(None).waits(20)
-    given_up = story.asked(e.GiveUp)
-    assert given_up == e.GiveUp("the control plane has not named this candidate in time", 124)
+    given_up = story.asked(e.AcquireFailed)
+    assert given_up == e.AcquireFailed("the control plane has not named this candidate in time", 124)
 
 
 def test_ones_own_record_is_the_whole_of_what_is_renewed() -> None:
@@ -544,7 +552,7 @@ def test_ones_own_record_is_the_whole_of_what_is_renewed() -> None:
     story = Coordinated()
     naming = replace(story.naming(), record=Record(ME, 5, None, story.wall, 0))
     story.follows(story.lock("")).sees(naming)
-    first = story.writes().asked(e.Lead)
+    first = story.writes().asked(e.Acquired)
     assert (first.transitions, first.acquired) == (1, story.wall)
     record = story.waits(2).asked(e.Write).record
     assert (record.acquired, record.transitions) == (first.acquired, 1)

@@ -173,7 +173,7 @@ def test_a_release_that_the_watch_tells_late_is_tried_at_once() -> None:
     """The conflict check of the write decides; who wins it waits for nobody."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3).tell(e.WatchEnded()).reads(None)
-    story.sees(story.lock("")).writes().asked(e.Lead)
+    story.sees(story.lock("")).writes().asked(e.Acquired)
     assert (story.state.gone_wait, story.state.held_until) == (15, 0)
 
 
@@ -247,7 +247,7 @@ def test_a_label_that_is_read_is_no_sign_of_life() -> None:
     story = Story(live=True)
     old = story.lock("other")
     story.follows(old).waits(3).tell(e.WatchEnded()).reads(story.relabelled(old))
-    assert not story.all(e.GiveUp)
+    assert not story.all(e.AcquireFailed)
     assert leads_at(story) >= 18
 
 
@@ -258,7 +258,7 @@ def test_half_a_lock_that_a_leader_has_read_is_waited_for_by_its_next_candidacy(
     story = Story(twofold=True).leads().waits(2).fails(Kind.CONFLICT)
     story.fails(Kind.UNREACHABLE, held=60)
     looked = story.now - START
-    story.tell(e.Again("term-2")).reads(None)
+    story.tell(e.Restart("term-2")).reads(None)
     assert leads_at(story) >= looked + 60
 
 

@@ -16,7 +16,7 @@ from tests.support.election import ME, START, TERM, WALL, Story
 def test_a_wait_that_is_over_tells_the_holder_its_age_and_the_wait_that_would_have_done() -> None:
     story = Story(wait_until=START + 8)
     story.follows(story.lock("other", renewed=WALL - 3 * SECOND))
-    gave_up = story.waits(8).asked(e.GiveUp)
+    gave_up = story.waits(8).asked(e.AcquireFailed)
     assert gave_up.status == 124
     assert gave_up.reason == (
         "held by other, last renewed 11s ago by its own clock, watched unchanged for 8s;"
@@ -27,19 +27,21 @@ def test_a_wait_that_is_over_tells_the_holder_its_age_and_the_wait_that_would_ha
 
 def test_a_wait_is_over_in_time_though_a_read_is_unanswered() -> None:
     story = Story(wait_until=START + 3).wakes().waits(3)
-    assert story.asked(e.GiveUp).status == 125
-    assert story.asked(e.GiveUp).reason.startswith("the API server has not answered in the time given by --wait: check")
+    assert story.asked(e.AcquireFailed).status == 125
+    assert story.asked(e.AcquireFailed).reason.startswith(
+        "the API server has not answered in the time given by --wait: check"
+    )
 
 
 def test_a_wait_ends_with_125_when_the_lock_cannot_be_read() -> None:
     story = Story(wait_until=START + 3).wakes().fails(Kind.DENIED).waits(3)
-    assert story.asked(e.GiveUp) == e.GiveUp("it was denied", 125)
+    assert story.asked(e.AcquireFailed) == e.AcquireFailed("it was denied", 125)
 
 
 def test_a_write_under_way_when_the_wait_ends_may_still_acquire() -> None:
     story = Story(wait_until=START + 1).wakes().reads(None)
     assert story.waits(2).actions == []
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_who_gives_up_with_an_acquiring_write_unanswered_first_releases_what_may_be_its_own() -> None:
@@ -47,11 +49,11 @@ def test_who_gives_up_with_an_acquiring_write_unanswered_first_releases_what_may
     story.wakes().reads(story.lock(""))
     landed = story.landed()
     story.fails(Kind.UNREACHABLE, after=5)
-    assert not story.all(e.GiveUp)
+    assert not story.all(e.AcquireFailed)
     story.asked(e.Get)
     write = story.reads(landed).asked(e.Write)
     assert (write.base, write.record.holder) == (landed, "")
-    assert story.writes().asked(e.GiveUp).status == 125
+    assert story.writes().asked(e.AcquireFailed).status == 125
 
 
 def test_who_gives_up_in_doubt_tries_no_longer_than_one_request_may_take() -> None:
@@ -59,55 +61,55 @@ def test_who_gives_up_in_doubt_tries_no_longer_than_one_request_may_take() -> No
     story.fails(Kind.UNREACHABLE, after=2)
     assert story.asked(e.Get).timeout == 5
     story.fails(Kind.UNREACHABLE, after=5)
-    story.asked(e.GiveUp)
+    story.asked(e.AcquireFailed)
 
 
 def test_one_try_gives_up_on_a_held_lock_at_once() -> None:
     story = Story(one_try=True)
     story.wakes().reads(story.lock("other"))
-    assert story.asked(e.GiveUp).status == 124
+    assert story.asked(e.AcquireFailed).status == 124
     assert story.requests == []
     assert not story.all(e.Watch)
 
 
 def test_one_try_takes_a_free_lock() -> None:
     story = Story(one_try=True)
-    story.wakes().reads(story.lock("")).writes().asked(e.Lead)
+    story.wakes().reads(story.lock("")).writes().asked(e.Acquired)
 
 
 def test_one_try_that_loses_its_race_gives_up() -> None:
     story = Story(one_try=True).wakes().reads(None).fails(Kind.CONFLICT)
-    assert story.asked(e.GiveUp) == e.GiveUp("the lock could not be taken in time", 124)
+    assert story.asked(e.AcquireFailed) == e.AcquireFailed("the lock could not be taken in time", 124)
 
 
 def test_one_try_that_cannot_read_gives_up_with_125() -> None:
-    assert Story(one_try=True).wakes().fails(Kind.UNREACHABLE).asked(e.GiveUp).status == 125
+    assert Story(one_try=True).wakes().fails(Kind.UNREACHABLE).asked(e.AcquireFailed).status == 125
 
 
 def test_two_objects_that_differ_are_held_by_nobody_whom_people_know() -> None:
     story = Story(wait_until=START + 8)
     story.follows(story.lock(UNKNOWN))
-    assert story.waits(8).asked(e.GiveUp).reason.startswith("held by somebody unknown, last renewed ")
+    assert story.waits(8).asked(e.AcquireFailed).reason.startswith("held by somebody unknown, last renewed ")
 
 
-def test_one_try_counts_a_malformed_record_as_held() -> None:
+def test_one_try_counts_a_malformed_record_as_held_and_as_a_failure_for_nobody_will_release_it() -> None:
     broken = Observed(Record(), "", "7", "spec.holderIdentity is not a string")
     story = Story(one_try=True).wakes().reads(broken)
-    gave_up = story.asked(e.GiveUp)
-    assert gave_up == e.GiveUp("the lock counts as held: spec.holderIdentity is not a string", 124)
+    gave_up = story.asked(e.AcquireFailed)
+    assert gave_up == e.AcquireFailed("the lock counts as held: spec.holderIdentity is not a string", 125)
     assert story.asked(e.Report).message == gave_up.reason  # which the loop then says once
 
 
 def test_wait_live_gives_up_on_the_first_renewal_seen() -> None:
     story = Story(live=True).follows()
-    gave_up = story.sees(story.lock("other", renewed=WALL + 2 * SECOND)).asked(e.GiveUp)
-    assert gave_up == e.GiveUp("held by other, which is alive: it was seen to renew", 124)
+    gave_up = story.sees(story.lock("other", renewed=WALL + 2 * SECOND)).asked(e.AcquireFailed)
+    assert gave_up == e.AcquireFailed("held by other, which is alive: it was seen to renew", 124)
 
 
 def test_wait_live_does_not_take_a_label_for_a_renewal() -> None:
     story = Story(live=True)
     held = story.lock("other")
-    assert not story.follows(held).sees(story.relabelled(held)).all(e.GiveUp)
+    assert not story.follows(held).sees(story.relabelled(held)).all(e.AcquireFailed)
 
 
 OTHERS = Story().lock("other").record, ""
@@ -141,26 +143,26 @@ def test_wait_live_does_not_take_half_a_write_of_its_own_for_a_renewal() -> None
     for _ in range(2):
         story.fails(Kind.UNREACHABLE).waits(2).reads(half_taken(story, ME, TERM)).idles(14.9)
         story.waits(0.1).asked(e.Write)
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_wait_live_gives_up_when_half_a_lock_is_renewed_by_who_took_it() -> None:
     story = Story(live=True, twofold=True).follows(both(Story())).waits(15).fails(Kind.CONFLICT)
     story.reads(mine := half_taken(story, ME, TERM)).waits(2)
     renewed = replace(mine, beside=(mine.beside[0], (story.lock("other").record, "")), version=story.version())
-    assert story.sees(replace(renewed, record=story.lock(UNKNOWN).record)).asked(e.GiveUp).status == 124
+    assert story.sees(replace(renewed, record=story.lock(UNKNOWN).record)).asked(e.AcquireFailed).status == 124
 
 
 def test_wait_live_gives_up_when_another_takes_half_a_lock() -> None:
     story = Story(live=True, twofold=True).follows(both(Story()))
-    assert story.sees(half_taken(story, "rival", "of rival")).asked(e.GiveUp).status == 124
+    assert story.sees(half_taken(story, "rival", "of rival")).asked(e.AcquireFailed).status == 124
 
 
 @pytest.mark.parametrize("fault", ["", "it is malformed"])
 def test_wait_live_does_not_take_a_record_that_is_gone_for_a_release(fault: str) -> None:
     """Hands have replaced the object, or spoiled it, and the holder may be dead."""
     story = Story(live=True).follows()
-    assert not story.sees(Observed(Record(), version="900", fault=fault)).all(e.GiveUp)
+    assert not story.sees(Observed(Record(), version="900", fault=fault)).all(e.AcquireFailed)
 
 
 def test_wait_live_takes_a_dead_holders_lock_at_expiry() -> None:
@@ -170,29 +172,29 @@ def test_wait_live_takes_a_dead_holders_lock_at_expiry() -> None:
 def test_wait_live_gives_up_on_a_holder_that_was_seen_to_release() -> None:
     """For cron: a job that ended meanwhile has been run."""
     story = Story(live=True).follows()
-    gave_up = story.sees(story.lock("")).asked(e.GiveUp)
-    assert gave_up == e.GiveUp("held by other, which is alive: it was seen to release it", 124)
+    gave_up = story.sees(story.lock("")).asked(e.AcquireFailed)
+    assert gave_up == e.AcquireFailed("held by other, which is alive: it was seen to release it", 124)
 
 
 def test_wait_live_ends_with_125_when_the_api_server_has_not_answered_for_a_lease_duration() -> None:
     """Or every run of cron would leave one that waits for ever."""
     story = Story(live=True).wakes()
-    while not story.all(e.GiveUp):
+    while not story.all(e.AcquireFailed):
         if story.state.pending:
             story.fails(Kind.UNREACHABLE, after=1)
         else:
             story.waits(story.state.wake_at - story.now)
     assert START + 15 <= story.now <= START + 16
-    assert story.asked(e.GiveUp) == e.GiveUp("it was unreachable", 125)
+    assert story.asked(e.AcquireFailed) == e.AcquireFailed("it was unreachable", 125)
 
 
 def test_wait_live_forgives_an_outage_that_is_shorter() -> None:
     story = Story(live=True).wakes().fails(Kind.UNREACHABLE, after=5)
     story.waits(5).reads(story.lock("other"))
-    assert not story.waits(14).all(e.GiveUp)
+    assert not story.waits(14).all(e.AcquireFailed)
     story.waits(1).asked(e.Write)
     story.fails(Kind.UNREACHABLE, after=5)
-    assert not story.all(e.GiveUp)
+    assert not story.all(e.AcquireFailed)
 
 
 @pytest.mark.parametrize("wait", [-0.1, 0.1])
@@ -200,8 +202,8 @@ def test_a_wait_that_is_over_before_the_first_answer_is_one_try(wait: float) -> 
     """It was over before the credentials were read, or while the API server was asked."""
     story = Story(wait_until=START + wait).wakes()
     assert story.waits(0.3).actions == []
-    story.reads(story.lock("")).writes().asked(e.Lead)
+    story.reads(story.lock("")).writes().asked(e.Acquired)
     story = Story(wait_until=START + wait).wakes().waits(0.3).reads(story.lock("other"))
-    assert story.asked(e.GiveUp).status == 124
+    assert story.asked(e.AcquireFailed).status == 124
     story = Story(wait_until=START + wait).wakes().waits(1)
-    assert story.asked(e.GiveUp).status == 125
+    assert story.asked(e.AcquireFailed).status == 125

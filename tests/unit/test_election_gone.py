@@ -27,13 +27,13 @@ def test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_dur
 def test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write() -> None:
     """It may have been there and been deleted again just before, and its holder not have noticed."""
     story = Story().follows().sees(None).waits(15).writes()
-    assert not story.all(e.Lead)
+    assert not story.all(e.Acquired)
     assert "waiting 15s" in story.asked(e.Report).message
     claim = story.state.seen
     assert story.waits(2).asked(e.Write).base is claim, "a claim is renewed, or it would run out"
-    assert not story.writes().renews(12.9).all(e.Lead)
+    assert not story.writes().renews(12.9).all(e.Acquired)
     assert story.state.phase is Phase.FOLLOWING
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
@@ -42,7 +42,7 @@ def test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None
     story.fails(Kind.UNREACHABLE).asked(e.Get)
     story.reads(landed).renews(14.9)
     assert story.state.phase is Phase.FOLLOWING
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_a_claim_that_somebody_takes_is_no_more() -> None:
@@ -53,27 +53,27 @@ def test_a_claim_that_somebody_takes_is_no_more() -> None:
 def test_a_claim_is_left_to_run_out_at_the_end() -> None:
     """An empty holder would say that all who led before are dead."""
     story = Story().follows().sees(None).waits(15).writes()
-    assert not story.tell(e.Emptied(release=True)).asked(e.Done).released
+    assert not story.tell(e.AllProcessesExited(release=True)).asked(e.Released).released
 
 
 def test_a_creation_whose_answer_is_lost_is_no_more_than_a_claim_at_the_end() -> None:
     story = Story().follows().sees(None).waits(15)
     landed = story.landed()
-    story.tell(e.Emptied(release=True)).fails(Kind.UNREACHABLE).asked(e.Get)
-    assert not story.reads(landed).asked(e.Done).released
+    story.tell(e.AllProcessesExited(release=True)).fails(Kind.UNREACHABLE).asked(e.Get)
+    assert not story.reads(landed).asked(e.Released).released
 
 
 def test_a_creation_that_is_done_after_the_end_is_no_more_than_a_claim() -> None:
-    story = Story().follows().sees(None).waits(15).tell(e.Emptied(release=True)).writes()
-    assert not story.asked(e.Done).released
+    story = Story().follows().sees(None).waits(15).tell(e.AllProcessesExited(release=True)).writes()
+    assert not story.asked(e.Released).released
 
 
 def test_a_creation_at_the_end_is_no_more_than_a_claim_after_an_earlier_claim_that_somebody_took() -> None:
     story = Story().follows().sees(None).waits(15).writes()
     for _ in range(3):
         story.sees(story.lock("other")).waits(10)
-    story.sees(None).waits(15).tell(e.Emptied(release=True)).writes()
-    assert not story.asked(e.Done).released
+    story.sees(None).waits(15).tell(e.AllProcessesExited(release=True)).writes()
+    assert not story.asked(e.Released).released
 
 
 def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_ones_own() -> None:
@@ -129,7 +129,7 @@ def test_a_vanished_lock_that_is_created_anew_without_a_record_is_not_free(*, to
     assert "waiting 40s" in story.asked(e.Report).message
     story.idles(39.9)
     assert story.waits(0.1).asked(e.Write).base is bare
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_one_that_was_created_anew_without_a_record_once_more_is_waited_for_anew() -> None:
@@ -153,7 +153,7 @@ def test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_ma
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(None)
     assert story.pending(e.Write).base is None
     story.writes()
-    assert not story.all(e.Lead)
+    assert not story.all(e.Acquired)
     assert "waiting 15s" in story.asked(e.Report).message
 
 
@@ -162,14 +162,14 @@ def test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_b
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(Observed(Record(), version="900"))
     assert "waiting 15s" in story.asked(e.Report).message
     story.idles(14.9)
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_a_lock_that_may_have_been_created_without_an_answer_and_is_anothers_is_not_had_sooner() -> None:
     """Likewise, where hands put a shorter record over whoever took it."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(8)
     story.reads(story.lock("nobody", duration=5)).idles(14.9)
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
@@ -177,7 +177,7 @@ def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
     story = Story().wakes().reads(bare := Observed(Record(), version="900")).fails(Kind.CONFLICT).waits(2)
     story.reads(replace(bare, version="901")).idles(9)
     story.sees(replace(bare, version="902")).idles(5.9)
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> None:
@@ -210,7 +210,7 @@ def test_a_leader_has_nobody_to_wait_for_that_was_before_it() -> None:
     """Nor has who replaces its elector, or its next candidacy."""
     story = Story()
     story.follows(story.lock("other", duration=200)).waits(200).writes()
-    story.asked(e.Lead)
+    story.asked(e.Acquired)
     assert (story.state.gone_wait, story.state.held_until) == (15, 0)
 
 
@@ -244,11 +244,11 @@ def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and
     story = half_gone(Story().follows()).waits(15)
     assert story.pending(e.Write).base is not None
     story.writes(created=True)
-    assert not story.all(e.Lead)
+    assert not story.all(e.Acquired)
     assert "waiting 15s" in story.asked(e.Report).message
     story.waits(2).writes().renews(12.9)
     assert story.state.phase is Phase.FOLLOWING
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
@@ -257,7 +257,7 @@ def test_half_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() ->
     story.fails(Kind.UNREACHABLE).asked(e.Get)
     story.reads(landed).renews(14.9)
     assert story.state.phase is Phase.FOLLOWING
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_half_a_claim_that_is_deleted_and_created_anew_is_waited_out_anew() -> None:
@@ -280,9 +280,9 @@ def test_half_a_lock_that_was_held_and_deleted_under_the_write_makes_a_leader_no
     story.waits(1)
     written = story.landed()
     story.sees(replace(written, torn=True, gone=True)).waits(1)
-    assert not story.writes(created=True).all(e.Lead)
-    assert not story.renews(14.9).all(e.Lead)
-    story.waits(2).writes().asked(e.Lead)
+    assert not story.writes(created=True).all(e.Acquired)
+    assert not story.renews(14.9).all(e.Acquired)
+    story.waits(2).writes().asked(e.Acquired)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -291,8 +291,8 @@ def test_half_a_lock_that_was_held_and_deleted_under_the_last_write_is_left_to_r
     story.sees(story.lock(""))
     if told:
         story.sees(story.lock(UNKNOWN))
-    story.sees(replace(story.landed(), torn=True, gone=True)).tell(e.Emptied(release=True))
-    assert not story.writes(created=True).asked(e.Done).released
+    story.sees(replace(story.landed(), torn=True, gone=True)).tell(e.AllProcessesExited(release=True))
+    assert not story.writes(created=True).asked(e.Released).released
 
 
 def test_half_a_lock_found_to_be_created_late_makes_a_leader_no_sooner() -> None:
@@ -309,7 +309,7 @@ def test_half_a_lock_that_was_never_there_is_led_on_at_once_also_where_the_watch
     story = Story(twofold=True).follows()
     landed = story.sees(story.lock("")).landed()
     story.sees(replace(landed, torn=True)).sees(landed)
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_a_pair_of_which_half_may_have_been_read_is_not_free_when_it_is_gone() -> None:
@@ -362,7 +362,7 @@ def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_b
     story = Story(resume_waiting(candidate(twofold=True), TERM)).wakes()
     story.reads(story.lock(ME, TERM)).renews(14.9)
     assert story.state.phase is Phase.FOLLOWING
-    story.waits(0.1).writes().asked(e.Lead)
+    story.waits(0.1).writes().asked(e.Acquired)
 
 
 # --- a new candidacy
@@ -371,7 +371,7 @@ def test_the_successor_of_a_waiting_elector_takes_a_multilock_that_it_finds_to_b
 def test_a_new_candidacy_waits_out_what_the_last_one_left_behind() -> None:
     story = Story().leads()
     left = story.state.seen
-    story.tell(e.Again("term-2"))
+    story.tell(e.Restart("term-2"))
     story.asked(e.Get)
     story.reads(left).idles(14.9)
     write = story.waits(0.1).asked(e.Write)
@@ -379,14 +379,14 @@ def test_a_new_candidacy_waits_out_what_the_last_one_left_behind() -> None:
 
 
 def test_a_new_candidacy_does_not_take_a_missing_lock_for_free() -> None:
-    story = Story().follows().tell(e.Again("term-2")).reads(None)
+    story = Story().follows().tell(e.Restart("term-2")).reads(None)
     story.idles(14.9)
 
 
 def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
     assert story.asked(e.Lost).kill_now
-    story.tell(e.Again("term-2")).reads(None)
+    story.tell(e.Restart("term-2")).reads(None)
     story.idles(59.9)
     assert story.waits(0.1).asked(e.Write).base is None
 
@@ -394,14 +394,14 @@ def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_th
 def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_shorter_one_has_it_by_then() -> None:
     """Whoever has never seen the lock held takes a deleted one at once."""
     story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
-    story.tell(e.Again("term-2")).reads(story.lock("short", duration=5))
+    story.tell(e.Restart("term-2")).reads(story.lock("short", duration=5))
     story.idles(59.9)
     story.waits(0.1).asked(e.Write)
 
 
 @pytest.mark.parametrize("to", ["", "long"], ids=["released", "given"])
 def test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release(to: str) -> None:
-    story = Story().leads().tell(e.Again("term-2", release=True, to=to)).fails(Kind.UNREACHABLE)
+    story = Story().leads().tell(e.Restart("term-2", release=True, to=to)).fails(Kind.UNREACHABLE)
     story.reads(story.lock("long", duration=60)).reads(None)
     story.idles(59.9)
     assert story.waits(0.1).asked(e.Write).base is None
@@ -411,12 +411,12 @@ def test_a_new_candidacy_ignores_the_answers_of_the_last_one() -> None:
     story = Story().wakes().reads(None)
     old = story.pending(e.Write)
     landed = story.landed()
-    story.tell(e.Again("term-2"))
-    assert story.tell(e.Wrote(old, landed)).actions == []
+    story.tell(e.Restart("term-2"))
+    assert story.tell(e.WriteDone(old, landed)).actions == []
 
 
 def test_a_new_candidacy_may_follow_an_end() -> None:
-    story = Story().leads().tell(e.Emptied(release=True)).writes()
-    assert story.asked(e.Done).released
-    story.tell(e.Again("term-2")).asked(e.Get)
-    story.reads(story.lock("")).writes().asked(e.Lead)
+    story = Story().leads().tell(e.AllProcessesExited(release=True)).writes()
+    assert story.asked(e.Released).released
+    story.tell(e.Restart("term-2")).asked(e.Get)
+    story.reads(story.lock("")).writes().asked(e.Acquired)

@@ -9,6 +9,7 @@ import pytest
 from kleader.election.events import Kind
 from kleader.election.request import Request
 from tests.conftest import Trials
+from tests.mutation.guards import TABLE
 from tests.simulation import test_crowd as crowd
 from tests.support.election import ME, TERM
 from tests.support.guards import GUARDS
@@ -27,6 +28,8 @@ from tests.unit import test_multi as pairing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.mutation.guard import Guard
 
 
 class Uncounted(Trials):
@@ -288,7 +291,12 @@ HELD_BY: dict[str, Callable[[], None]] = {
         renewing.test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it
     ),
     "a failure is followed by a pause": acquiring.test_conflicts_without_end_do_not_spin,
-    "a throttling is honoured": watching.test_a_candidate_honours_a_throttling_in_full,
+    "a throttling is honoured": lambda: watching.test_a_candidate_makes_no_request_for_as_long_as_the_api_server_asks(
+        Kind.THROTTLED
+    ),
+    "a throttling is honoured for a lease duration at most": lambda: (
+        watching.test_a_candidate_that_is_told_to_come_back_in_an_hour_comes_back_within_its_lease_duration(0.0)
+    ),
     "a silent watch is looked after": (watching.test_a_watch_that_says_nothing_for_long_is_checked_and_begun_anew),
     "a short-lived watch means polling": watching.test_a_watch_that_does_not_last_means_polling,
     "a watch that could not begin means polling": (
@@ -331,6 +339,9 @@ HELD_BY: dict[str, Callable[[], None]] = {
     ),
     "a lock created for us is free if it was missing": lambda: naming.test_a_lock_created_for_us_is_waited_for(
         [], untouched=True
+    ),
+    "a lock created for us is free if the watch tells so": (
+        naming.test_a_lock_that_was_created_for_us_in_a_gap_is_waited_for
     ),
     "a predecessor's claim waits anew": claims.test_a_successor_takes_its_predecessors_claim_for_one_of_long_ago,
     "a naming that was read waits anew": claims.test_a_naming_that_is_restored_makes_no_leader,
@@ -450,6 +461,13 @@ def _anothers(found: dict[str, Any]) -> None:
 
 def _sight(which: str) -> None:
     lasting.test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace(which)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.keeps)
+def test_a_guard_of_the_table_that_is_taken_away_is_missed(row: Guard) -> None:
+    row.run_test()
+    with row.taken_away(), pytest.raises((AssertionError, pytest.fail.Exception)):
+        row.run_test()
 
 
 def test_every_guard_is_in_the_list() -> None:

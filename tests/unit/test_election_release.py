@@ -12,7 +12,7 @@ from kleader.election.record import SECOND
 from kleader.election.state import Phase, resume, resume_waiting
 from tests.support.election import ME, START, TERM, WALL, Story, candidate
 
-EMPTIED = e.Emptied(release=True)
+EMPTIED = e.AllProcessesExited(release=True)
 
 
 def test_a_release_empties_the_holder_for_a_second_and_keeps_the_transitions() -> None:
@@ -24,7 +24,7 @@ def test_a_release_empties_the_holder_for_a_second_and_keeps_the_transitions() -
     assert (write.record.holder, write.record.duration, write.record.transitions) == ("", 1, 4)
     assert write.record.acquired == write.record.renewed
     assert write.incarnation == ""
-    assert story.writes().asked(e.Done) == e.Done(released=True)
+    assert story.writes().asked(e.Released) == e.Released(released=True)
 
 
 def test_a_leader_does_not_release_before_it_is_told_that_nothing_is_alive() -> None:
@@ -41,17 +41,17 @@ def test_one_conflict_is_read_and_retried() -> None:
     labelled = story.relabelled(story.state.seen)
     story.tell(EMPTIED).fails(Kind.CONFLICT).asked(e.Get)
     assert story.reads(labelled).asked(e.Write).base is labelled
-    assert story.writes().asked(e.Done).released
+    assert story.writes().asked(e.Released).released
 
 
 def test_a_release_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
     story = Story().leads().waits(2)
     renewal = story.landed()
     assert story.tell(EMPTIED).actions == []
-    story.tell(e.Wrote(story.pending(e.Write), renewal))
+    story.tell(e.WriteDone(story.pending(e.Write), renewal))
     assert story.asked(e.Write).base is renewal
-    assert not story.all(e.Extend)
-    assert story.writes().asked(e.Done).released
+    assert not story.all(e.Renewed)
+    assert story.writes().asked(e.Released).released
 
 
 def test_a_release_in_the_middle_of_a_renewal_that_gets_lost_reads_first() -> None:
@@ -59,7 +59,7 @@ def test_a_release_in_the_middle_of_a_renewal_that_gets_lost_reads_first() -> No
     renewal = story.landed()
     story.tell(EMPTIED).fails(Kind.UNREACHABLE, after=1).asked(e.Get)
     assert story.reads(renewal).asked(e.Write).base is renewal
-    assert story.writes().asked(e.Done).released
+    assert story.writes().asked(e.Released).released
 
 
 def test_a_release_in_the_middle_of_a_read_is_made_on_what_that_read_shows() -> None:
@@ -75,7 +75,7 @@ def test_a_lost_answer_to_the_release_is_looked_into() -> None:
     story = Story().leads().tell(EMPTIED)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).asked(e.Get)
-    assert story.reads(landed).asked(e.Done) == e.Done(released=True)
+    assert story.reads(landed).asked(e.Released) == e.Released(released=True)
 
 
 def test_a_pair_of_which_one_is_missing_is_not_released() -> None:
@@ -85,7 +85,7 @@ def test_a_pair_of_which_one_is_missing_is_not_released() -> None:
     torn = replace(story.relabelled(story.state.seen), torn=True)
     story.tell(EMPTIED).fails(Kind.CONFLICT).reads(torn)
     assert story.requests == []
-    assert not story.asked(e.Done).released
+    assert not story.asked(e.Released).released
 
 
 @pytest.mark.parametrize(("holder", "incarnation"), [("other", "term-9"), (ME, "term-2"), (ME, "")])
@@ -93,17 +93,17 @@ def test_what_is_somebody_elses_by_now_is_not_released(holder: str, incarnation:
     story = Story().leads().tell(EMPTIED).fails(Kind.CONFLICT)
     story.reads(story.lock(holder, incarnation))
     assert story.requests == []
-    assert story.asked(e.Done) == e.Done(released=False, why="the lock is no longer ours")
+    assert story.asked(e.Released) == e.Released(released=False, why="the lock is no longer ours")
 
 
 def test_a_lock_cleared_by_somebody_else_counts_as_not_released() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT).tell(EMPTIED)
-    assert not story.reads(story.lock("")).asked(e.Done).released
+    assert not story.reads(story.lock("")).asked(e.Released).released
 
 
 def test_a_lock_that_is_gone_needs_no_release() -> None:
     story = Story().leads().tell(EMPTIED).fails(Kind.MISSING).fails(Kind.MISSING)
-    assert story.asked(e.Done).released
+    assert story.asked(e.Released).released
     assert story.requests == []
 
 
@@ -113,7 +113,7 @@ def test_a_release_is_tried_no_longer_than_one_request_may_take() -> None:
     story.fails(Kind.UNREACHABLE, after=2)
     assert story.pending(e.Get).timeout == 3
     story.fails(Kind.UNREACHABLE, after=2.9).waits(0.1)
-    assert story.asked(e.Done) == e.Done(released=False, why="it was unreachable")
+    assert story.asked(e.Released) == e.Released(released=False, why="it was unreachable")
 
 
 def test_a_release_is_never_tried_past_kill_at() -> None:
@@ -125,29 +125,29 @@ def test_a_release_is_never_tried_past_kill_at() -> None:
 
 
 def test_no_release_is_no_request_even_in_the_middle_of_one() -> None:
-    story = Story().leads().waits(2).tell(e.Emptied(release=False))
-    assert story.actions == [e.Done(released=False, why="asked not to")]
+    story = Story().leads().waits(2).tell(e.AllProcessesExited(release=False))
+    assert story.actions == [e.Released(released=False, why="asked not to")]
     assert story.waits(60).actions == []
 
 
 def test_a_term_that_was_lost_is_not_released() -> None:
     story = Story().leads().waits(2).waits(8)
-    assert story.tell(EMPTIED).actions == [e.Done(released=False, why="the term was lost")]
+    assert story.tell(EMPTIED).actions == [e.Released(released=False, why="the term was lost")]
 
 
 def test_a_candidate_that_never_wrote_has_nothing_to_release() -> None:
     story = Story().follows().tell(EMPTIED)
-    assert story.actions == [e.Unwatch(), e.Done(released=False, why="the lock is not held")]
+    assert story.actions == [e.Unwatch(), e.Released(released=False, why="the lock is not held")]
 
 
 def test_an_acquiring_write_under_way_at_the_end_is_released_and_starts_nothing() -> None:
     story = Story().wakes().reads(None).tell(EMPTIED)
     assert story.actions == []
     landed = story.landed()
-    write = story.tell(e.Wrote(story.pending(e.Write), landed)).asked(e.Write)
+    write = story.tell(e.WriteDone(story.pending(e.Write), landed)).asked(e.Write)
     assert (write.base, write.record.holder) == (landed, "")
-    assert not story.all(e.Lead)
-    assert story.writes().asked(e.Done).released
+    assert not story.all(e.Acquired)
+    assert story.writes().asked(e.Released).released
 
 
 def test_an_acquiring_write_whose_answer_was_lost_is_released_if_it_happened() -> None:
@@ -159,14 +159,14 @@ def test_an_acquiring_write_whose_answer_was_lost_is_released_if_it_happened() -
 
 def test_an_acquiring_write_whose_answer_was_lost_and_that_did_not_happen_is_let_be() -> None:
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).tell(EMPTIED)
-    assert not story.reads(story.lock("other")).asked(e.Done).released
+    assert not story.reads(story.lock("other")).asked(e.Released).released
     assert story.requests == []
 
 
 def test_a_successor_does_not_release_what_its_predecessor_may_have_taken() -> None:
     """Nor does it know over whom."""
     story = Story(resume_waiting(candidate(), TERM)).tell(EMPTIED)
-    assert story.reads(story.lock(ME, TERM)).asked(e.Done).released is False
+    assert story.reads(story.lock(ME, TERM)).asked(e.Released).released is False
 
 
 def test_a_successor_in_the_middle_of_a_term_reads_before_it_releases() -> None:
@@ -186,16 +186,16 @@ def test_a_throttled_release_is_tried_again_within_its_time() -> None:
 def test_an_end_that_comes_while_the_last_term_is_given_up_for_a_new_candidacy_is_the_end(
     release: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    story = Story().leads().tell(e.Again("term-2", release=True)).tell(e.Emptied(release=release))
+    story = Story().leads().tell(e.Restart("term-2", release=True)).tell(e.AllProcessesExited(release=release))
     if release:
         story.writes()
-    assert story.asked(e.Done).released is release
+    assert story.asked(e.Released).released is release
     assert story.state.phase is Phase.OVER
 
 
 @pytest.mark.parametrize("release", [True, False])
 def test_an_end_is_told_once(release: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    story = Story().leads().tell(e.Emptied(release=False))
+    story = Story().leads().tell(e.AllProcessesExited(release=False))
     assert story.state.phase is Phase.OVER
-    assert story.tell(e.Emptied(release=release)).actions == []
+    assert story.tell(e.AllProcessesExited(release=release)).actions == []
     assert story.wakes().actions == []

@@ -16,8 +16,8 @@ from kleader.election.state import Phase, resume
 from tests.support.election import ME, START, TERM, TIMING, WALL, Story, candidate
 
 RESIGN, TRANSFER = Request(ME, TERM), Request(ME, TERM, "heir")
-GIVEN = e.Emptied(release=True, to="heir")
-OTHER = e.Again("term-2", release=True, to="heir", aside=True)
+GIVEN = e.AllProcessesExited(release=True, to="heir")
+OTHER = e.Restart("term-2", release=True, to="heir", aside=True)
 
 
 def asked(story: Story, request: Request | None) -> Observed:
@@ -45,10 +45,10 @@ def test_a_leader_sees_a_request_to_its_term_by_the_conflict_of_its_renewal_and_
     request_: Request,
 ) -> None:
     story = sees(Story().leads(), request_)
-    told = story.asked(e.Yield)
+    told = story.asked(e.StepDown)
     assert (told.asked, told.to) == (True, request_.to)
     assert story.asked(e.Write).record.holder == ME, "until its command is dead"
-    story.writes().asked(e.Extend)
+    story.writes().asked(e.Renewed)
     assert story.state.phase is Phase.LEADING
 
 
@@ -65,7 +65,7 @@ def test_a_leader_sees_a_request_to_its_term_by_the_conflict_of_its_renewal_and_
 )
 def test_a_request_that_is_not_for_this_very_term_is_ignored(wrong: Request | None) -> None:
     story = sees(Story().leads(), wrong)
-    assert not story.all(e.Yield)
+    assert not story.all(e.StepDown)
     assert story.asked(e.Write).record.holder == ME
     assert bool(story.all(e.Report)) == (wrong is not None)
 
@@ -75,13 +75,13 @@ def test_a_request_is_told_again_when_it_is_seen_again() -> None:
     story = sees(Story().leads(), RESIGN)
     renewed = story.landed()
     story.fails(Kind.CONFLICT).waits(1)
-    story.reads(replace(renewed, version=story.version(), request=RESIGN)).asked(e.Yield)
+    story.reads(replace(renewed, version=story.version(), request=RESIGN)).asked(e.StepDown)
 
 
 def test_a_replaced_elector_finds_the_request_that_its_predecessor_died_over() -> None:
     story = Story(resume(candidate(), TERM, START, acquired=WALL, transitions=3))
     held = replace(story.lock(ME, TERM), request=TRANSFER)
-    assert story.wakes().reads(held).asked(e.Yield).to == "heir"
+    assert story.wakes().reads(held).asked(e.StepDown).to == "heir"
 
 
 @pytest.mark.parametrize("kind", [{"coordinated": True}, {"lasting": True}], ids=["coordinated", "for life"])
@@ -94,14 +94,17 @@ def test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns(kind: di
         else:
             story = Story(resume(candidate(**kind), TERM, START, acquired=WALL, transitions=3))
             story.wakes().reads(replace(story.lock(ME, TERM), request=request))
-        assert len(story.all(e.Yield)) == yields
+        assert len(story.all(e.StepDown)) == yields
 
 
 def test_without_expiry_a_request_that_comes_before_the_answer_of_the_write_that_it_is_for_is_acted_on() -> None:
     story = Story(lasting=True)
     story.wakes().reads(None).fails(Kind.UNREACHABLE)
     story.reads(replace(story.lock(ME, TERM), ours=True, request=RESIGN))
-    assert [type(each) for each in story.actions if isinstance(each, (e.Lead, e.Yield))] == [e.Lead, e.Yield]
+    assert [type(each) for each in story.actions if isinstance(each, (e.Acquired, e.StepDown))] == [
+        e.Acquired,
+        e.StepDown,
+    ]
 
 
 def test_a_candidate_does_not_act_on_requests_nor_do_they_start_its_wait_anew() -> None:
@@ -128,14 +131,14 @@ def test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_betwe
     assert write.record.transitions == own.record.transitions + 1
     assert write.record.acquired == write.record.renewed
     assert (write.record.renewed or 0) >= (own.record.renewed or 0) + SECOND
-    assert story.writes().asked(e.Done) == e.Done(released=True, why="heir is to lead")
+    assert story.writes().asked(e.Released) == e.Released(released=True, why="heir is to lead")
 
 
 def test_a_transfer_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
     story = Story().leads().waits(2)
     renewal = story.landed()
     assert story.tell(GIVEN).actions == []
-    story.tell(e.Wrote(story.pending(e.Write), renewal))
+    story.tell(e.WriteDone(story.pending(e.Write), renewal))
     write = story.asked(e.Write)
     assert (write.base, write.record.holder) == (renewal, "heir")
 
@@ -154,7 +157,7 @@ def test_a_transfer_without_an_answer_may_have_happened(taken: str) -> None:
     story = Story().leads().tell(GIVEN)
     landed = replace(story.landed(), incarnation=taken, given=not taken)
     story.fails(Kind.UNREACHABLE).asked(e.Get)
-    assert story.reads(landed).asked(e.Done) == e.Done(released=True, why="heir is to lead")
+    assert story.reads(landed).asked(e.Released) == e.Released(released=True, why="heir is to lead")
 
 
 def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_to_run_out() -> None:
@@ -167,14 +170,14 @@ def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_
         else:
             story.waits(0.5)
         assert all(write.record.holder == "heir" for write in story.all(e.Write))
-    done = story.asked(e.Done)
+    done = story.asked(e.Released)
     assert not done.released
     assert story.now <= START + TIMING.request_timeout + 2
 
 
 def test_nobody_else_is_taken_for_the_one_who_was_named() -> None:
     story = Story().leads().tell(GIVEN).fails(Kind.UNREACHABLE)
-    assert story.reads(story.lock("third", "term-7")).asked(e.Done) == e.Done(
+    assert story.reads(story.lock("third", "term-7")).asked(e.Released) == e.Released(
         released=False, why="the lock is no longer ours"
     )
 
@@ -185,7 +188,7 @@ def test_the_successor_of_an_elector_that_died_over_a_transfer_writes_it_or_find
         story.wakes().tell(GIVEN)
         story.reads(story.lock(ME, TERM) if found == "mine" else given(story, "heir"))
         if released:
-            assert story.asked(e.Done).released
+            assert story.asked(e.Released).released
         else:
             assert story.asked(e.Write).record.holder == "heir"
 
@@ -194,7 +197,7 @@ def test_what_was_lost_is_given_to_nobody() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT)
     story.reads(story.lock("other", "term-9"))
     assert story.state.phase is Phase.LOST
-    assert story.tell(GIVEN).asked(e.Done) == e.Done(released=False, why="the term was lost")
+    assert story.tell(GIVEN).asked(e.Released) == e.Released(released=False, why="the term was lost")
     assert not story.requests
 
 
@@ -224,7 +227,7 @@ def test_who_was_asked_stands_aside_for_a_lease_duration_and_treats_the_lock_as_
 
 
 def test_a_term_that_ended_otherwise_is_contended_for_again_at_once() -> None:
-    story = Story().leads().tell(e.Again("term-2", release=True)).writes()
+    story = Story().leads().tell(e.Restart("term-2", release=True)).writes()
     story.asked(e.Get)
 
 
@@ -236,20 +239,20 @@ def test_who_was_named_leads_after_a_write_of_its_own_and_from_before_that_one()
     story.follows(story.lock("other", "term-9")).waits(3)
     named = given(story)
     write = story.sees(named).asked(e.Write)
-    assert not story.all(e.Lead)
+    assert not story.all(e.Acquired)
     assert (write.base, write.incarnation, write.record.holder) == (named, TERM, ME)
     assert write.record.transitions == named.record.transitions, "the write that named it has counted it"
     assert write.record.acquired == named.record.acquired
     assert (write.record.renewed or 0) >= (named.record.renewed or 0) + SECOND
     sent = story.now
-    lead = story.writes(after=0.5).asked(e.Lead)
+    lead = story.writes(after=0.5).asked(e.Acquired)
     assert (lead.stop_at, lead.kill_at) == (TIMING.stop_at(sent), TIMING.kill_at(sent))
 
 
 def test_who_was_named_before_it_first_looked_takes_the_lock_at_once() -> None:
     story = Story(one_try=True).wakes()
     assert story.reads(given(story)).asked(e.Write).incarnation == TERM
-    story.writes().asked(e.Lead)
+    story.writes().asked(e.Acquired)
 
 
 def test_wait_live_does_not_take_being_named_for_a_sign_of_life() -> None:
@@ -303,7 +306,7 @@ def test_who_was_named_and_does_not_know_whether_it_took_the_lock_writes_afresh(
     sent = story.now
     write = story.reads(landed).asked(e.Write)
     assert (write.base, write.incarnation) == (landed, TERM)
-    assert story.writes().asked(e.Lead).stop_at == TIMING.stop_at(sent)
+    assert story.writes().asked(e.Acquired).stop_at == TIMING.stop_at(sent)
 
 
 def test_what_is_not_given_any_more_is_not_taken() -> None:

@@ -26,12 +26,26 @@ def test_a_malformed_record_that_was_mended_is_taken() -> None:
     story.sees(story.lock("")).asked(e.Write)
 
 
-def test_a_candidate_honours_a_throttling_in_full() -> None:
+@pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.UNREACHABLE])
+def test_a_candidate_makes_no_request_for_as_long_as_the_api_server_asks(kind: Kind) -> None:
+    """By a Retry-After, of a 429 or, as client-go has it, of a 5xx."""
     story = Story()
     free = story.lock("")
-    story.wakes().reads(free).fails(Kind.THROTTLED, retry_after=20)
-    story.idles(19.9)
+    story.wakes().reads(free).fails(kind, retry_after=12)
+    story.idles(11.9)
     story.waits(0.1).asked(e.Get)
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.99])
+def test_a_candidate_that_is_told_to_come_back_in_an_hour_comes_back_within_its_lease_duration(luck: float) -> None:
+    """Nobody may be left to lead by then. Candidates that are told so at once do not all come back at once."""
+    story = Story()
+    story.luck = luck
+    story.wakes().reads(story.lock("")).fails(Kind.THROTTLED, retry_after=3600)
+    comes_at = story.state.wake_at - story.now
+    assert 13.6 < comes_at <= 15
+    assert luck == 0 or comes_at > 14.9
+    story.waits(comes_at).asked(e.Get)
 
 
 @pytest.mark.parametrize("kind", [Kind.DENIED, Kind.REFUSED, Kind.UNREACHABLE])
@@ -97,17 +111,25 @@ def test_a_watch_that_cannot_begin_means_polling_however_long_that_took() -> Non
 
 
 def test_a_throttled_watch_is_honoured_in_full_by_polls_too_and_by_an_expiry() -> None:
-    story = Story().follows()
+    story = Story().follows().waits(10)
     story.luck = 0.5
-    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=30))
-    story.idles(31.4)
+    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=10))
+    story.idles(10.4)
+    story.waits(0.1).asked(e.Get)
+
+
+def test_a_watch_that_is_told_to_begin_again_in_an_hour_does_within_a_lease_duration() -> None:
+    story = Story().follows()
+    story.luck = 0.99
+    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=3600))
+    story.idles(14.9)
     story.waits(0.1).asked(e.Get)
 
 
 def test_a_throttled_watch_is_honoured_by_what_follows_a_write_that_was_under_way() -> None:
     story = Story().follows().waits(15)
-    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=30))
-    story.fails(Kind.CONFLICT).idles(29.9)
+    story.tell(e.WatchEnded("too many requests", begun=False, retry_after=10))
+    story.fails(Kind.CONFLICT).idles(9.9)
     story.waits(0.1).asked(e.Get)
 
 

@@ -32,10 +32,10 @@ def test_a_lock_that_nobody_has_is_created_and_leads_to_a_term_without_deadlines
     write = tale.asked(e.Write)
     assert (write.base, write.record.holder, write.incarnation) == (None, ME, TERM)
     landed = tale.landed()
-    tale.tell(e.Wrote(write, landed))
-    lead = tale.asked(e.Lead)
+    tale.tell(e.WriteDone(write, landed))
+    lead = tale.asked(e.Acquired)
     assert (lead.stop_at, lead.kill_at, lead.token) == (inf, inf, landed.version)
-    assert tale.asked(e.Observe).leader == ME
+    assert tale.asked(e.NewLeader).leader == ME
 
 
 def test_a_leader_looks_on_and_writes_nothing() -> None:
@@ -48,7 +48,7 @@ def test_a_leader_looks_on_and_writes_nothing() -> None:
 
 def test_whoever_has_it_keeps_it_however_long_nothing_is_heard() -> None:
     tale = story().follows(owned(story()))
-    assert tale.asked(e.Observe).leader == "other"
+    assert tale.asked(e.NewLeader).leader == "other"
     asked = tale.waits(7 * 86400).requests
     assert not [each for each in asked if isinstance(each, e.Write)]
 
@@ -57,7 +57,7 @@ def test_a_dead_owner_s_lock_is_taken_over_as_it_was_seen() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
     assert tale.asked(e.Write).base is dead
-    tale.writes().asked(e.Lead)
+    tale.writes().asked(e.Acquired)
 
 
 def test_a_lock_that_its_owner_gave_up_is_taken_at_once() -> None:
@@ -71,7 +71,7 @@ def test_a_lock_that_is_gone_for_certain_is_created_at_once() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(None)
     assert tale.asked(e.Write).base is None
-    tale.writes().asked(e.Lead)
+    tale.writes().asked(e.Acquired)
 
 
 @pytest.mark.parametrize("dead", [False, True])
@@ -88,15 +88,15 @@ def test_the_lock_of_an_earlier_process_of_one_s_own_pod_is_taken_over_at_once()
     tale = story().wakes()
     tale.reads(owned(tale, ME, "term-0"))
     assert "taking it over" in tale.asked(e.Report).message
-    tale.writes().asked(e.Lead)
+    tale.writes().asked(e.Acquired)
 
 
 def test_a_candidate_whose_own_pod_is_gone_gives_up() -> None:
     tale = story().wakes()
-    assert tale.reads(owned(tale, ME, "term-0", dead=True)).asked(e.GiveUp).status == 125
+    assert tale.reads(owned(tale, ME, "term-0", dead=True)).asked(e.AcquireFailed).status == 125
     assert not tale.requests
     tale = story().wakes()
-    assert tale.fails(Kind.HOPELESS).asked(e.GiveUp).status == 125
+    assert tale.fails(Kind.HOPELESS).asked(e.AcquireFailed).status == 125
 
 
 def test_the_race_for_a_free_lock_is_lost_by_a_conflict_and_followed_by_a_look() -> None:
@@ -127,8 +127,8 @@ def test_an_acquiring_write_whose_answer_was_lost_begins_a_term_once_a_read_show
     tale = story().wakes().reads(None)
     landed = tale.landed()
     tale.fails(Kind.UNREACHABLE)
-    assert not tale.all(e.Lead)
-    assert tale.reads(landed).asked(e.Lead).token == landed.version
+    assert not tale.all(e.Acquired)
+    assert tale.reads(landed).asked(e.Acquired).token == landed.version
 
 
 def test_an_acquiring_write_that_a_pod_made_which_is_gone_begins_no_term() -> None:
@@ -136,17 +136,17 @@ def test_an_acquiring_write_that_a_pod_made_which_is_gone_begins_no_term() -> No
     tale = story().wakes().reads(None)
     landed = tale.landed()
     tale.fails(Kind.UNREACHABLE).reads(replace(landed, dead=True))
-    assert not tale.all(e.Lead)
+    assert not tale.all(e.Acquired)
     assert tale.asked(e.Write).record.holder == ""
-    assert tale.writes().asked(e.GiveUp).status == 125
+    assert tale.writes().asked(e.AcquireFailed).status == 125
 
 
 def test_a_watch_event_alone_begins_no_term() -> None:
     """A duplicate of an earlier write may have made it; a read shows how it is now."""
     tale = story()
     tale.follows(owned(tale)).sees(owned(tale, ME, TERM))
-    assert not tale.all(e.Lead)
-    tale.reads(owned(tale, ME, TERM)).asked(e.Lead)
+    assert not tale.all(e.Acquired)
+    tale.reads(owned(tale, ME, TERM)).asked(e.Acquired)
 
 
 def test_an_answer_that_the_watch_has_overtaken_is_looked_into_first() -> None:
@@ -154,8 +154,8 @@ def test_an_answer_that_the_watch_has_overtaken_is_looked_into_first() -> None:
     tale.follows(owned(tale)).sees(None)
     landed = tale.landed()
     write = tale.pending(e.Write)
-    tale.sees(owned(tale, "third")).tell(e.Wrote(write, landed))
-    assert not tale.all(e.Lead)
+    tale.sees(owned(tale, "third")).tell(e.WriteDone(write, landed))
+    assert not tale.all(e.Acquired)
     tale.reads(owned(tale, "third")).idles(60)
     assert tale.state.phase is Phase.FOLLOWING
 
@@ -166,8 +166,8 @@ def test_an_answer_that_does_not_show_the_write_begins_no_term(lie: str) -> None
     tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
     write, landed = tale.pending(e.Write), tale.landed()
     answer = replace(landed, version=dead.version) if lie == "no-op" else replace(landed, ours=False)
-    tale.tell(e.Wrote(write, answer))
-    assert not tale.all(e.Lead)
+    tale.tell(e.WriteDone(write, answer))
+    assert not tale.all(e.Acquired)
     tale.pending(e.Get)
 
 
@@ -256,7 +256,7 @@ def test_a_leader_that_may_not_watch_reads_once_in_a_retry_period() -> None:
 
 def test_a_supervisor_that_does_not_answer_loses_the_term_without_grace() -> None:
     """There is no deadline at which it would be killed otherwise."""
-    assert story().leads().tell(e.Deserted("silent")).asked(e.Lost).kill_now
+    assert story().leads().tell(e.SupervisorUnresponsive("silent")).asked(e.Lost).kill_now
 
 
 # --- an elector that replaces another
@@ -266,7 +266,7 @@ def test_a_replaced_elector_reads_first_and_goes_on_without_a_write() -> None:
     tale = Story(resume(candidate(lasting=True), TERM, inf, acquired=5, transitions=0))
     tale.wakes().reads(owned(tale, ME, TERM))
     tale.asked(e.Watch)
-    assert not tale.all(e.Lead)
+    assert not tale.all(e.Acquired)
     tale.idles(200)
     assert tale.state.phase is Phase.LEADING
 
@@ -279,7 +279,7 @@ def test_a_replaced_elector_that_cannot_read_goes_on() -> None:
 
 def test_a_replaced_elector_of_a_candidate_finds_what_its_predecessor_acquired() -> None:
     tale = Story(resume_waiting(candidate(lasting=True), TERM)).wakes()
-    tale.reads(owned(tale, ME, TERM)).asked(e.Lead)
+    tale.reads(owned(tale, ME, TERM)).asked(e.Acquired)
 
 
 # --- polling
@@ -314,70 +314,77 @@ def test_a_watch_that_has_something_else_to_watch_is_followed_by_a_look_at_once_
 
 def test_one_try_and_no_more_is_what_no_wait_means() -> None:
     tale = story(one_try=True).wakes()
-    give_up = tale.reads(owned(tale)).asked(e.GiveUp)
+    give_up = tale.reads(owned(tale)).asked(e.AcquireFailed)
     assert give_up.status == 124
     assert give_up.reason == "held by other, watched unchanged for 0s; it has the lock until it is gone"
+
+
+def test_one_try_at_a_lock_that_no_pod_owns_warns_and_has_not_acquired_it() -> None:
+    tale = story(one_try=True).wakes()
+    give_up = tale.reads(owned(tale, fault="it has no owner")).asked(e.AcquireFailed)
+    assert give_up == e.AcquireFailed("the lock counts as held: it has no owner", 124)
+    assert tale.asked(e.Report) == e.Report("lock_malformed", "the lock counts as held: it has no owner")
 
 
 def test_wait_ends_with_who_has_it() -> None:
     tale = story(wait_until=START + 30)
     tale.follows(owned(tale))
-    assert "held by other, watched unchanged for 30s" in tale.waits(30).asked(e.GiveUp).reason
+    assert "held by other, watched unchanged for 30s" in tale.waits(30).asked(e.AcquireFailed).reason
 
 
 def test_live_gives_up_on_an_owner_that_is_there_and_takes_what_is_not() -> None:
     tale = story(live=True).wakes()
-    assert tale.reads(owned(tale)).asked(e.GiveUp) == e.GiveUp("held by other, which is there", 124)
+    assert tale.reads(owned(tale)).asked(e.AcquireFailed) == e.AcquireFailed("held by other, which is there", 124)
     tale = story(live=True).wakes()
-    tale.reads(owned(tale, dead=True)).writes().asked(e.Lead)
+    tale.reads(owned(tale, dead=True)).writes().asked(e.Acquired)
 
 
 def test_live_waits_where_nobody_can_tell() -> None:
     tale = story(live=True).wakes()
     tale.reads(owned(tale, "", "", fault="it has 2 owners")).idles(60)
-    tale.sees(None).writes().asked(e.Lead)
+    tale.sees(None).writes().asked(e.Acquired)
 
 
 # --- releasing
 
 
 def test_nothing_is_released_unless_asked_for() -> None:
-    tale = story().leads().tell(e.Emptied(release=False))
-    assert tale.asked(e.Done) == e.Done(released=False, why="asked not to")
+    tale = story().leads().tell(e.AllProcessesExited(release=False))
+    assert tale.asked(e.Released) == e.Released(released=False, why="asked not to")
     assert not tale.requests
 
 
 def test_a_release_empties_exactly_what_was_seen() -> None:
     tale = story().leads()
     seen = tale.state.seen
-    write = tale.tell(e.Emptied(release=True)).asked(e.Write)
+    write = tale.tell(e.AllProcessesExited(release=True)).asked(e.Write)
     assert (write.base, write.record.holder, write.incarnation) == (seen, "", "")
-    assert tale.writes().asked(e.Done).released
+    assert tale.writes().asked(e.Released).released
 
 
 def test_a_release_whose_answer_was_lost_is_looked_for() -> None:
-    tale = story().leads().tell(e.Emptied(release=True)).fails(Kind.UNREACHABLE)
-    assert tale.fails(Kind.MISSING).asked(e.Done).released
+    tale = story().leads().tell(e.AllProcessesExited(release=True)).fails(Kind.UNREACHABLE)
+    assert tale.fails(Kind.MISSING).asked(e.Released).released
 
 
 def test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_asked() -> None:
     """It would last: nobody else could lead until this Pod is gone."""
     tale = story().wakes().reads(None)
     landed = tale.landed()
-    tale.fails(Kind.UNREACHABLE).tell(e.Emptied(release=False))
+    tale.fails(Kind.UNREACHABLE).tell(e.AllProcessesExited(release=False))
     tale.reads(landed) if isinstance(tale.state.pending, e.Get) else None
     assert tale.asked(e.Write).record.holder == ""
-    assert tale.writes().asked(e.Done).released
+    assert tale.writes().asked(e.Released).released
 
 
 def test_what_was_lost_is_not_released() -> None:
     tale = story().leads()
-    tale.sees(None).tell(e.Emptied(release=True))
+    tale.sees(None).tell(e.AllProcessesExited(release=True))
     assert not tale.requests
 
 
 def test_after_a_loss_a_new_candidacy_takes_what_is_free() -> None:
     tale = story().leads()
-    tale.sees(None).tell(e.Again("term-2")).reads(None)
+    tale.sees(None).tell(e.Restart("term-2")).reads(None)
     assert tale.asked(e.Write).incarnation == "term-2"
-    tale.writes().asked(e.Lead)
+    tale.writes().asked(e.Acquired)

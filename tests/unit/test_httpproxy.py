@@ -19,7 +19,7 @@ import trustme
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 from tests.support.port import LOOPBACK
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def seeing(upstream: Upstream) -> Iterator[HttpProxy]:
 @pytest.fixture
 def client(seeing: HttpProxy, upstream: Upstream) -> Iterator[http.client.HTTPSConnection]:
     context = ssl.create_default_context(cafile=str(upstream.ca_file))
-    connection = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=20, context=context)
+    connection = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=PATIENCE, context=context)
     yield connection
     connection.close()
 
@@ -234,7 +234,7 @@ def test_what_a_call_raises_fails_the_test(upstream: Upstream) -> None:
     context = ssl.create_default_context(cafile=str(upstream.ca_file))
     seeing = HttpProxy(upstream).start()
     seeing.on(faults.call(wrong))
-    client = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=20, context=context)
+    client = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=PATIENCE, context=context)
     with pytest.raises(ConnectionResetError):
         put(client)
     client.close()
@@ -290,7 +290,7 @@ def test_an_expired_certificate_is_shown(upstream: Upstream) -> None:
     expired = upstream.ca.issue_cert(LOOPBACK, not_after=datetime(2020, 1, 1, tzinfo=timezone.utc))
     context = ssl.create_default_context(cafile=str(upstream.ca_file))
     with HttpProxy(upstream, certificate=expired) as seeing:
-        client = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=20, context=context)
+        client = http.client.HTTPSConnection(LOOPBACK, seeing.port, timeout=PATIENCE, context=context)
         with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
             client.request("GET", "/")
         client.close()

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kleader.locks import candidate as candidates
-from kleader.locks.candidate import Description, LeaseCandidate
+from kleader.locks import lease_candidate as candidates
+from kleader.locks.lease_candidate import Description, LeaseCandidate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from typing_extensions import Self
 
-    from kleader.locks.api import Api
+    from kleader.kube.client import ApiClient
+
 
 LATER = "2126-11-21T12:00:00.000000Z"
 LATEST = "2127-11-21T12:00:00.000000Z"
@@ -35,7 +36,7 @@ class Server:
         self.answering.set()
 
     async def call(self, method: str, _target: str, body: dict[str, Any] | None, _timeout: float) -> dict[str, Any]:
-        """As the road to an API server has it."""
+        """As ApiClient does."""
         if method == "PUT" and body:
             self.kept = body
             self.puts.put_nowait(body)
@@ -47,7 +48,7 @@ class Server:
         self.kept = {**self.kept, "spec": {**self.kept["spec"], "pingTime": at}}
         self.events.put_nowait(self.kept)
 
-    async def changes(self, *_: object) -> AsyncGenerator[dict[str, Any], None]:
+    async def watch_object(self, *_: object) -> AsyncGenerator[dict[str, Any], None]:
         """Likewise."""
         while True:
             yield await self.events.get()
@@ -59,10 +60,10 @@ class Pinged:
     def __init__(self) -> None:
         self.server = Server()
         about = Description("me", "x", "1.36.0", "1.36.0")
-        self.candidate = LeaseCandidate(cast("Api", self.server), "v1beta1", "n", about, 9, 2, print)
+        self.candidate = LeaseCandidate(cast("ApiClient", self.server), "v1beta1", "n", about, 9, 2, print)
 
     async def __aenter__(self) -> Self:
-        await self.candidate.register(9)
+        await self.candidate.ensure_registered(9)
         await self.server.puts.get()
         self.server.answering.clear()
         self.server.ping(LATER)
@@ -70,7 +71,7 @@ class Pinged:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.candidate.leave(9)
+        await self.candidate.unregister(9)
 
     async def answered(self) -> None:
         """The answer is there, and what it leads to has happened, unless it waits for time."""
@@ -84,55 +85,39 @@ class Pinged:
 
 
 @pytest.mark.parametrize(("told", "signs"), [(inf, 0), (0.0, 2), (None, 1)], ids=["led", "named", "nothing"])
-def test_what_it_is_told_while_it_answers_a_ping_outlives_the_answer(
+def test_observation_during_the_answer_to_a_ping_decides_on_further_renewals(
     monkeypatch: pytest.MonkeyPatch, told: float | None, signs: int
 ) -> None:
     """Somebody leads: no more signs of life. Somebody was named: two. Nothing: one, to wake the control plane."""
-    monkeypatch.setattr(candidates, "PATIENCE", 0.0)
+    monkeypatch.setattr(candidates, "PING_TIMEOUT", 0.0)
     monkeypatch.setattr(candidates, "_SLACK", 0.0)
 
     async def story() -> int:
         async with Pinged() as pinged:
             if told is not None:
-                pinged.candidate.again_in(told)
+                pinged.candidate.schedule_renewals(told)
             await pinged.answered()
             return pinged.server.puts.qsize()
 
     assert asyncio.run(story()) == signs
 
 
-@pytest.mark.parametrize(("told", "due"), [(inf, candidates.RENEWAL), (None, candidates.PATIENCE)], ids=["led", "not"])
-def test_who_is_told_that_somebody_leads_after_it_answered_gives_no_more_signs_of_life(
-    told: float | None, due: float
-) -> None:
+@pytest.mark.parametrize(
+    ("told", "due"), [(inf, candidates.RENEWAL), (None, candidates.PING_TIMEOUT)], ids=["led", "not"]
+)
+def test_extra_renewal_is_cancelled_once_there_is_a_leader(told: float | None, due: float) -> None:
     async def story() -> float:
         async with Pinged() as pinged:
             began = asyncio.get_running_loop().time()
             await pinged.answered()
             if told is not None:
-                pinged.candidate.again_in(told)
-            return pinged.candidate._due - began
+                pinged.candidate.schedule_renewals(told)
+            return pinged.candidate._due_at - began
 
-    assert abs(asyncio.run(story()) - due) < candidates.PATIENCE
-
-
-@pytest.mark.parametrize(("ago", "due"), [(0, candidates.PATIENCE), (60, candidates.RENEWAL)], ids=["now", "long ago"])
-def test_who_was_asked_just_before_the_leader_left_gives_one_more_sign_of_life(ago: float, due: float) -> None:
-    """When all others that were asked then have had their time; the control plane may sleep. Not for an older ping."""
-
-    async def story() -> float:
-        async with Pinged() as pinged:
-            began = asyncio.get_running_loop().time()
-            await pinged.answered()
-            pinged.candidate.again_in(inf)
-            pinged.candidate._asked_at -= ago
-            pinged.candidate.vacant()
-            return pinged.candidate._due - began
-
-    assert abs(asyncio.run(story()) - due) < candidates.PATIENCE
+    assert abs(asyncio.run(story()) - due) < candidates.PING_TIMEOUT
 
 
-def test_a_ping_that_comes_before_the_answer_to_an_earlier_sign_of_life_is_answered_too() -> None:
+def test_ping_before_the_response_to_an_earlier_renewal_is_answered_too() -> None:
     """Two connections: what the watch tells is the later state, whatever is answered after it."""
 
     async def story() -> str:

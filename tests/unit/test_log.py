@@ -1,8 +1,10 @@
-"""A log on a disk that hangs holds up nobody who has to act."""
+"""The log never delays a process that has to act, and shows foreign text harmlessly."""
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -12,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader import boot, platform
-from kleader.elector.start import Guards
-from kleader.link import messages as m
-from kleader.link import plan as plans
-from kleader.link import start
-from kleader.link.plan import Plan
-from kleader.locks import file
+from kleader import launch, system
+from kleader.cli import console
+from kleader.elector.start import FileElectors
+from kleader.ipc import messages as m
+from kleader.ipc import plan as plans
+from kleader.ipc import spawn
+from kleader.ipc.plan import Plan
+from kleader.locks import file_lock
 from kleader.log import Log
 from tests.support.processes import PATIENCE, wait_until
 
@@ -26,24 +29,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kleader.link.channel import Channel
+    from kleader.ipc.channel import Channel
 
 WRITE = os.write
 
 
 class Disk:
-    """Writes to stderr hang until it works again; no others, and none that hold up who has to act."""
+    """Writes to stderr block until `works` is set; the main thread must not be the one that writes."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.works = threading.Event()
         self.reached = threading.Event()
-        self.late = False  # nobody has mended it in time
+        self.late = False  # `works` was not set in time
 
     def write(self, fd: int, data: bytes) -> int:
         if fd != 2:
             return WRITE(fd, data)
-        assert threading.current_thread() is not threading.main_thread(), "it waits"
+        assert threading.current_thread() is not threading.main_thread(), "the main thread writes"
         self.reached.set()
         if not self.works.wait(PATIENCE):
             self.late = True
@@ -67,7 +70,7 @@ def stderr(path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
-    """One that writes behind, to a file; its thread ends with the test."""
+    """A log to a file, which a thread writes; the thread ends with the test."""
     before = threading.active_count()
     with stderr(tmp_path / "err"):
         made = Log()
@@ -75,44 +78,42 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     yield made
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     monkeypatch.setattr(os, "write", lambda *_: sys.exit())
-    made.info("the end")
+    made.info("the end", event="released")
     wait_until(lambda: threading.active_count() == before, "the thread's end")
 
 
-def test_nobody_waits_for_a_disk_that_hangs_and_what_finds_no_room_is_counted(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_disk_delays_nothing_and_dropped_lines_are_counted(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
     monkeypatch.setattr(os, "write", disk.write)
-    log.info("first")
+    log.info("first", event="became_leader")
     assert disk.reached.wait(PATIENCE)
     for number in range(300):
-        log.info(str(number))
+        log.info(str(number), event="became_leader")
     log.finish()
     assert not disk.late
     disk.works.set()
     wait_until(lambda: disk.lines and disk.lines[-1].endswith(b" 255\n"), "what found room")
-    log.info("last")
+    log.info("last", event="became_leader")
     wait_until(lambda: b"last" in disk.lines[-1], "the last line")
     assert disk.lines[-2] == b"kleader: 44 lines of log found no room\n"
     assert len(disk.lines) == 1 + 256 + 2
 
 
-def test_what_was_said_last_is_written_before_the_end(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_lines_are_written_before_the_process_ends(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
     monkeypatch.setattr(os, "write", disk.write)
-    monkeypatch.setattr("kleader.log._FAREWELL", 30)
-    log.info("first")
+    monkeypatch.setattr("kleader.log._MAX_FLUSH_SECONDS", 30)
+    log.info("first", event="became_leader")
     assert disk.reached.wait(PATIENCE)
     for number in range(200):
-        log.info(str(number))
+        log.info(str(number), event="became_leader")
     threading.Timer(0.01, disk.works.set).start()
     log.finish()
     assert [line.split()[-1] for line in disk.lines[1:]] == [b"%d" % number for number in range(200)]
 
 
-def test_a_pipe_needs_no_thread() -> None:
-    """It has no room, and tells."""
+def test_a_log_on_a_pipe_needs_no_thread() -> None:
+    """A write to a full pipe fails at once."""
     out, into = os.pipe()
     kept, before = os.dup(2), threading.active_count()
     os.dup2(into, 2)
@@ -123,9 +124,7 @@ def test_a_pipe_needs_no_thread() -> None:
         os.close(fd)
 
 
-def test_a_log_without_room_for_a_thread_is_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_is_written_even_if_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError
 
@@ -133,13 +132,13 @@ def test_a_log_without_room_for_a_thread_is_written_all_the_same(
     with stderr(tmp_path / "err"):
         log = Log()
         log.write_behind()
-        log.info("all the same")
+        log.info("all the same", event="became_leader")
         log.finish()
     assert "all the same" in (tmp_path / "err").read_text()
 
 
 def hang(into: Path) -> Callable[[int, bytes], int]:
-    """A write to stderr that tells that it was begun, and does not end."""
+    """A write to stderr that creates this file, and does not end."""
 
     def write(fd: int, data: bytes) -> int:
         if fd != 2:
@@ -152,24 +151,24 @@ def hang(into: Path) -> Callable[[int, bytes], int]:
 
 
 def says(channel: Channel, kind: type) -> Callable[[], bool]:
-    """Whether a message of this type has come since it was asked last."""
+    """Whether a message of this type has arrived since the last call."""
     return lambda: any(isinstance(each, kind) for each in channel.receive())
 
 
-ASSIGN = m.Assign(1, "i", False, False, 0.0, "", 0, 0, [], "")  # noqa: FBT003
+ASSIGN = m.Assign(1, "i", False, False, 0.0, 0, 0, [], "")  # noqa: FBT003
 
 
-def test_the_file_locks_guard_takes_the_lock_whatever_becomes_of_its_log(
+def test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: dict[str, Any] = {"file": str(tmp_path / "the.lock"), "wait": None, "namespace": "n", "name": "t"}
     plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
-    leader = file.open_lock(plan.file, make_directory=False)
-    assert file.take(leader, wait=False)
+    leader = file_lock.open_lock(plan.file)
+    assert file_lock.acquire(leader, wait=False)
     hangs = tmp_path / "hangs"
     monkeypatch.setattr(os, "write", hang(hangs))
     with stderr(tmp_path / "err"):
-        guards = Guards(plan, Log(), platform.myself())
+        guards = FileElectors(plan, Log(), system.myself())
         pid, channel = guards.start(leading=False)
     try:
         channel.send(ASSIGN)
@@ -186,7 +185,7 @@ def test_the_file_locks_guard_takes_the_lock_whatever_becomes_of_its_log(
 ELECT = """
 import os, sys, time
 sys.path.insert(0, {root!r})
-from kleader import boot
+from kleader import launch
 write = os.write
 def hang(fd, data):
     if fd != 2:
@@ -195,30 +194,71 @@ def hang(fd, data):
     while True:
         time.sleep(60)
 os.write = hang
-boot.main()
+launch.main()
 """
 
 
-def test_an_elector_gives_signs_of_life_whatever_becomes_of_its_log(tmp_path: Path) -> None:
-    """It has no API server to reach, and says so. The link is looked at, and all deadlines."""
+def test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs(tmp_path: Path) -> None:
+    """It logs that it cannot reach its API server, and goes on with its channel and its deadlines."""
     times = {"lease_duration": 60, "renew_deadline": 40.0, "retry_period": 1.0, "kill": 1.0, "grace": 1.0, "skew": 6.0}
     api = {"kubeconfig": str(tmp_path / "none")}
     known: dict[str, Any] = {**times, "lock": "lease", "wait": None, "api": api, "path": sys.path, "verbosity": 1}
     known |= {"request_timeout": 1.0, "coordinated": False, "pod_label": [], "command": []}
-    plan, hangs, me = platform.anonymous_file(), tmp_path / "hangs", platform.myself()
+    plan, hangs, me = system.anonymous_file(), tmp_path / "hangs", system.myself()
     plans.save(Plan(**{name: known.get(name, "") for name in Plan.__annotations__}), plan)
-    script = ELECT.format(root=os.path.dirname(os.path.dirname(boot.__file__)), hangs=str(hangs))  # noqa: PTH120
-    command = [sys.executable, "-c", script, "elect", "3", "4", str(me.pid), str(me.start), "lease/t"]
+    script = ELECT.format(root=os.path.dirname(os.path.dirname(launch.__file__)), hangs=str(hangs))  # noqa: PTH120
+    command = [sys.executable, "-c", script, "elect", str(me.pid), str(me.start), "lease/t"]
     with stderr(tmp_path / "err"):
-        pid, channel = start.process(command, plan, ())
+        pid, channel = spawn.process(command, plan, ())
     try:
-        channel.send(ASSIGN._replace(leading=True, t0=platform.clock()))
+        channel.send(ASSIGN._replace(leading=True, t0=system.clock()))
         wait_until(hangs.exists, "its first line")
         channel.receive()
-        wait_until(says(channel, m.Ping), "a sign of life")
+        wait_until(says(channel, m.Ping), "a heartbeat")
         assert channel.open
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         channel.close()
         os.close(plan)
+
+
+# U+009B moves a terminal's cursor, U+202E and U+2066 turn a line round, and others are not seen.
+HOSTILE = "\x1b[2J \x9b2J \x7f \u202e \u2066 \u200b \u2028 \U000e0001 \udcff"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_foreign_control_bidi_and_format_characters_are_escaped_and_json_keeps_the_value(
+    tmp_path: Path, form: str
+) -> None:
+    with stderr(tmp_path / "err"):
+        Log(form, lock="lease", namespace=f"n {HOSTILE}", name="x", identity="me").info(
+            f"é 漢 {HOSTILE}", event="leader_observed", holder=HOSTILE
+        )
+    line = (tmp_path / "err").read_text()
+    assert line.removesuffix("\n").isprintable(), ascii(line)
+    assert "é 漢" in line
+    if form == "json":
+        found = json.loads(line)
+        assert (found["message"], found["namespace"], found["holder"]) == (f"é 漢 {HOSTILE}", f"n {HOSTILE}", HOSTILE)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("character", ["\u202e", "\U000e0001", "\x9b", "x"])
+def test_a_line_is_short_enough_for_a_pipe_to_take_it_whole_however_it_is_escaped(
+    tmp_path: Path, form: str, character: str
+) -> None:
+    with stderr(tmp_path / "err"):
+        Log(form).info(character * 5000, event="leader_observed")
+    assert len((tmp_path / "err").read_bytes()) < select.PIPE_BUF
+
+
+def test_messages_of_the_other_commands_have_no_control_bidi_or_format_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console.warn(f"held by {HOSTILE}\nand more")
+    with pytest.raises(SystemExit):
+        console.fail(f"held by {HOSTILE}", 1)
+    lines = capsys.readouterr().err.split("\n")
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)

@@ -1,8 +1,9 @@
-"""The manual pages and the command line tell the same story."""
+"""The manual pages and the command line have the same options, variables and exit statuses."""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,11 +13,12 @@ import click
 import pytest
 
 from kleader.cli.check import EPILOG as CHECKS
+from kleader.cli.command_line import Option
+from kleader.cli.ignored import SWITCHES, VALUES
 from kleader.cli.main import cli
-from kleader.cli.option import Option
 from kleader.cli.run import run
-from kleader.link.local import RUNTIME_DIR
-from kleader.link.messages import MARKER, Lead
+from kleader.ipc.messages import MARKER, Lead
+from kleader.ipc.status_socket import RUNTIME_DIR
 from kleader.supervisor.environment import environment
 
 LEVELS = "error|warning|info|debug"
@@ -24,11 +26,15 @@ MAN = Path(__file__).parents[2] / "man"
 
 
 def of_run(param: click.Parameter) -> bool:
-    """Whether it is one of run's options, which the page of run explains for all."""
+    """Whether it is an option of run, which only the page of run explains."""
     return isinstance(param, Option) and param.of_run
 
 
-PAGES = {"kleader": cli, **{f"kleader-{name}": command for name, command in cli.commands.items()}}
+WITHOUT_PAGE = {"help", "version"}  # kleader(1) says all of them
+PAGES = {
+    "kleader": cli,
+    **{f"kleader-{name}": command for name, command in cli.commands.items() if name not in WITHOUT_PAGE},
+}
 BESIDE_RUN = [name for name, command in cli.commands.items() if any(map(of_run, command.params)) and command is not run]
 
 
@@ -37,7 +43,7 @@ def page(name: str) -> str:
 
 
 def entries(text: str) -> dict[tuple[str, ...], str]:
-    """What a page says of each option, by the names of it."""
+    """The text of a page about each option, by the option's names."""
     parts = re.split(r"^\.It (Fl .*)$", text, flags=re.MULTILINE)
     return {
         tuple("-" + name for name in re.findall(r"Fl (\S+)", heads)): re.split(r"^\.S[hs] ", body, flags=re.MULTILINE)[
@@ -48,7 +54,8 @@ def entries(text: str) -> dict[tuple[str, ...], str]:
 
 
 def options(command: click.Command) -> list[click.Parameter]:
-    return command.get_params(click.Context(command, help_option_names=["-h", "--help"]))
+    params = command.get_params(click.Context(command))
+    return [param for param in params if not getattr(param, "hidden", False)]
 
 
 def plain(mdoc: str) -> str:
@@ -57,7 +64,7 @@ def plain(mdoc: str) -> str:
 
 
 def variables(command: str) -> str:
-    """How the variables of its options begin."""
+    """The prefix of the variables of its options."""
     return f"KLEADER_{command.replace('-', '_').upper()}_"
 
 
@@ -75,11 +82,15 @@ def test_a_page_refers_to_the_one_of_run_for_its_options_and_names_those_that_it
     assert "The options are those of\n.Xr kleader-run 1 ,\n" in text
     taken = {param.name for param in cli.commands[name].params}
     for param in run.params:
-        assert param.name in taken or any(f"\n.Fl {name[1:]}" in text for name in param.opts)
+        assert (
+            getattr(param, "hidden", False)
+            or param.name in taken
+            or any(f"\n.Fl {name[1:]}" in text for name in param.opts)
+        )
 
 
 def test_there_is_a_page_for_every_command() -> None:
-    assert {path.stem for path in MAN.glob("*.1")} == {"kleader", *(f"kleader-{name}" for name in cli.commands)}
+    assert {path.stem for path in MAN.glob("*.1")} == set(PAGES)
     assert all(f".It Cm {name}\n" in page("kleader") for name in cli.commands)
 
 
@@ -87,12 +98,12 @@ OWN = [
     (name, param)
     for name, command in cli.commands.items()
     for param in command.params
-    if isinstance(param, click.Option) and (not of_run(param) or command is run)
+    if isinstance(param, click.Option) and (not of_run(param) or command is run) and not param.hidden
 ]
 
 
 @pytest.mark.parametrize(("name", "param"), OWN, ids=lambda value: getattr(value, "name", value))
-def test_the_page_tells_each_options_variable_first_and_its_default(name: str, param: click.Parameter) -> None:
+def test_the_page_names_the_variable_and_the_default_of_each_option(name: str, param: click.Parameter) -> None:
     said = next(body for names, body in entries(page(f"kleader-{name}")).items() if set(names) == set(param.opts))
     assert said.lstrip().startswith(f".Ev {variables(name)}{str(param.name).upper()} ")
     default = param.to_info_dict()["default"]
@@ -100,7 +111,7 @@ def test_the_page_tells_each_options_variable_first_and_its_default(name: str, p
         assert f"Default: {default}" in plain(said)
 
 
-@pytest.mark.parametrize("name", cli.commands)
+@pytest.mark.parametrize("name", sorted(cli.commands.keys() - WITHOUT_PAGE))
 def test_every_variable_of_the_page_is_an_options(name: str) -> None:
     prefix = variables(name)
     own = {f"{prefix}{str(param.name).upper()}" for command, param in OWN if command == name}
@@ -108,28 +119,34 @@ def test_every_variable_of_the_page_is_an_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in cli.commands.items() if "Exit status:" in str(each.epilog)])
-def test_the_page_tells_every_exit_status_that_help_tells(name: str) -> None:
+def test_the_page_lists_every_exit_status_of_the_help(name: str) -> None:
     section = page(f"kleader-{name}").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
     told = re.findall(r"^\.It (\d+)$", section, re.MULTILINE)
     assert told == re.findall(r"^  (\d+) ", str(cli.commands[name].epilog), re.MULTILINE)
 
 
-def test_the_page_of_check_tells_every_exit_status_that_help_tells() -> None:
+def test_the_page_of_check_lists_every_exit_status_of_the_help() -> None:
     section = page("kleader-check").partition(".Sh EXIT STATUS\n")[2].partition("\n.Sh ")[0]
     assert re.findall(r"^\.It (\d+)$", section, re.MULTILINE) == re.findall(r"^  (\d+) ", CHECKS, re.MULTILINE)
 
 
-def test_the_page_tells_what_the_command_is_given() -> None:
+def test_the_page_of_run_names_every_klog_flag_that_is_ignored() -> None:
+    assert set(re.findall(r"\bFl -([\w-]+)", page("kleader-run").partition("\n.Ss Messages\n")[2])) >= {
+        name.removeprefix("--") for name in (*SWITCHES, *VALUES)
+    }
+
+
+def test_the_page_lists_the_variables_of_the_command() -> None:
     plan: Any = SimpleNamespace(identity="i", lock="lease", name="n")
     given = environment(plan, Lead(1, 0.0, 0.0, "7", 0, 0, "default"), "incarnation")
     section = page("kleader-run").partition(".Sh ENVIRONMENT\n")[2].partition("\n.Sh ")[0]
     told = set(re.findall(r"\bKLEADER_[A-Z_]+\b", section))
-    added = {name for name in given if name.startswith("KLEADER_") and not name.startswith("KLEADER_RUN_")}
+    added = {name for name in given.keys() - os.environ.keys() if name.startswith("KLEADER_")}
     assert told - {RUNTIME_DIR} == {MARKER if name.startswith(MARKER) else name for name in added}
 
 
 def test_the_page_of_run_names_each_key_of_the_log() -> None:
-    """Of what is logged anywhere, and no other."""
+    """Exactly the keys that are logged anywhere."""
     logged: set[str] = set()
     for path in (MAN.parent / "kleader").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):

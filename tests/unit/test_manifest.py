@@ -1,9 +1,11 @@
-"""What `kleader manifest` prints, as a reader of YAML finds it."""
+"""The objects that `kleader manifest` prints, parsed."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,24 +13,28 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from kleader.cli.command_line import Option
 from kleader.cli.main import cli
 from kleader.cli.manifest import NOT_IN_A_POD
-from kleader.cli.option import Option
-from kleader.cli.output import as_yaml
-from kleader.cli.run import make_plan, run
-from kleader.locks import permissions
+from kleader.cli.plan_from_params import make_plan
+from kleader.cli.run import run
+from kleader.cli.yaml_output import as_yaml
+from kleader.locks import rbac
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Object = dict[str, Any]
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
 API_LOCKS = ["lease", "configmap", "endpoints", "configmapsleases", "endpointsleases", "leader-for-life"]
 
 
 @pytest.fixture(autouse=True)
-def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("POD_NAME", "POD_NAMESPACE", "XDG_RUNTIME_DIR"):
+def _nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("POD_NAME", "POD_NAMESPACE", "XDG_RUNTIME_DIR", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 def invoke(*args: str, **env: str) -> Result:
@@ -40,6 +46,17 @@ def printed(*args: str, **env: str) -> dict[str, Object]:
     result = invoke(*args, *(() if "--" in args else ("--", "./worker")), **env)
     assert result.exit_code == 0, result.output
     return {each["kind"]: each for each in yaml.safe_load_all(result.stdout)}
+
+
+def yaml_of(text: str) -> list[Object]:
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+
+
+def manifests_told() -> list[str]:
+    """The arguments of each `kleader manifest` in README and pages, up to a pipe."""
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "man").glob("*.[17]"))
+    text = README + pages.replace("\\e\n    ", "").replace("\\-", "-")
+    return re.findall(r"kleader manifest ([^|\n]+ -- [^|\n]+)", text)
 
 
 def container(found: dict[str, Object]) -> Object:
@@ -56,7 +73,29 @@ def keys(value: object) -> Iterator[list[str]]:
         yield from keys(each)
 
 
-def test_there_is_what_a_run_needs_and_all_of_it_carries_its_name() -> None:
+def test_the_namespace_is_the_context_s_where_there_is_a_kubeconfig_as_kubectl_apply_has_it(tmp_path: Path) -> None:
+    """No credential plugin runs for that; an unusable kubeconfig gives a warning."""
+    asked, path = tmp_path / "asked", tmp_path / "config"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "touch"}
+    config = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x", "namespace": "jobs"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "https://h"}}],
+        "users": [{"name": "x", "user": {"exec": {**plugin, "args": [str(asked)]}}}],
+    }
+    path.write_text(json.dumps(config))
+    found = printed(KUBECONFIG=str(path), POD_NAMESPACE="pod")
+    assert {each["metadata"]["namespace"] for each in found.values()} == {"jobs"}
+    assert not asked.exists()
+    assert printed("-n", "given", KUBECONFIG=str(path))["Role"]["metadata"]["namespace"] == "given"
+    path.write_text("[")
+    result = invoke("--", "./worker", KUBECONFIG=str(path))
+    assert result.exit_code == 0
+    assert "it is no YAML" in result.stderr
+    assert "the namespace is therefore default: give -n to choose" in result.stderr
+
+
+def test_all_objects_that_a_run_needs_are_printed_with_its_name() -> None:
     found = printed("-n", "jobs")
     assert list(found) == ["ServiceAccount", "Role", "RoleBinding", "Deployment", "PodDisruptionBudget"]
     assert {each["metadata"]["name"] for each in found.values()} == {"worker"}
@@ -70,8 +109,8 @@ def test_the_namespace_is_always_written() -> None:
 
 @pytest.mark.parametrize("lock", API_LOCKS)
 def test_the_role_is_what_the_table_of_permissions_says(lock: str) -> None:
-    needed = (*permissions.needed(lock, "worker"), *permissions.events())
-    assert printed("--lock", lock)["Role"]["rules"] == permissions.rules(needed)
+    needed = (*rbac.lock_permissions(lock, "worker"), *rbac.event_permissions())
+    assert printed("--lock", lock)["Role"]["rules"] == rbac.role_rules(needed)
 
 
 def test_coordinated_candidates_may_have_any_lease_candidate_of_the_namespace() -> None:
@@ -84,13 +123,12 @@ def test_coordinated_candidates_may_have_any_lease_candidate_of_the_namespace() 
     ("name", "called"), [("a.b", "a-b-leader"), ("9", "l-9-leader"), ("x" * 63, f"{'x' * 56}-leader")]
 )
 def test_a_service_selects_the_pod_with_the_leaders_label(name: str, called: str) -> None:
-    """Its name begins with a letter and has 63 characters at most; the Pods may write the label, and know theirs."""
+    """The Service's name is a DNS label. The Pods may patch, and know their names."""
     found = printed("--name", name, "--pod-label", "example.com/role=on,off")
     service = found["Service"]
     assert service["metadata"]["name"] == called
-    assert service["spec"] == {
-        "clusterIP": "None", "selector": {"app.kubernetes.io/name": name, "example.com/role": "on"},
-    }  # fmt: skip
+    labels = {"app.kubernetes.io/instance": name, "app.kubernetes.io/name": name, "example.com/role": "on"}
+    assert service["spec"] == {"clusterIP": "None", "selector": labels}
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]} in found["Role"]["rules"]
     assert {each["name"] for each in container(found)["env"]} == {"POD_NAME", "POD_NAMESPACE", "POD_UID"}
     assert "Service" not in printed("--name", name)
@@ -115,7 +153,7 @@ def test_the_options_of_run_are_passed_on_as_they_were_given(given: list[str], m
     assert container(printed(*given))["command"] == ["kleader", "run", *meant, "--"]
 
 
-def test_the_kubelet_asks_where_http_is_answered_and_nowhere_else() -> None:
+def test_the_probes_are_at_the_address_of_http() -> None:
     asked = container(printed("--http=:8080"))
     assert asked["ports"] == [{"containerPort": 8080, "name": "kleader"}]
     assert asked["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "kleader"}
@@ -126,27 +164,27 @@ def test_the_kubelet_asks_where_http_is_answered_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8080", "[::1]:8080", ":0", "10.1.2.3:8080"])
-def test_an_address_at_which_no_kubelet_can_ask_is_refused(address: str) -> None:
+def test_an_http_address_that_the_kubelet_cannot_reach_is_refused(address: str) -> None:
     result = invoke(f"--http={address}", "--", "./worker")
     assert result.exit_code == 2
     assert "give it as :8080" in result.output
 
 
-def test_the_variables_of_run_are_written_out() -> None:
+def test_options_from_the_environment_are_written_out() -> None:
     command = container(printed(KLEADER_RUN_RETRY_PERIOD="3s", KLEADER_RUN_UNTIL_EMPTY="1"))["command"]
     assert command == ["kleader", "run", "--name=worker", "--retry-period=3s", "--until-empty", "--"]
 
 
-def test_every_option_of_run_but_those_that_have_no_place_in_a_pod_is_taken() -> None:
+def test_every_option_of_run_is_accepted_except_those_of_this_machine() -> None:
     mine = {param.name for param in cli.commands["manifest"].params if isinstance(param, Option) and param.of_run}
-    assert mine | NOT_IN_A_POD.keys() == {param.name for param in run.params}
+    assert mine | NOT_IN_A_POD.keys() == {param.name for param in run.params if isinstance(param, Option)}
     assert not mine & NOT_IN_A_POD.keys()
 
 
-def test_the_pods_run_understands_its_command_line() -> None:
+def test_the_command_line_in_the_pods_is_valid() -> None:
     given = ["--lock=configmapsleases", "--stop-timeout=40s", "--stop-signal=INT", "--restart=always", "-v=2"]
     command = container(printed(*given))["command"]
-    context = click.Context(run, info_name="run", help_option_names=["-h", "--help"])
+    context = click.Context(run, info_name="run", parent=click.Context(cli))
     run.parse_args(context, [*command[2:], "true"])
     with context:
         plan, remarks = make_plan(["true"], dict(context.params))
@@ -158,7 +196,7 @@ def test_the_pods_run_understands_its_command_line() -> None:
     ("word", "written"), [("$HOME", "$HOME"), ("$(A)", "$$(A)"), ("$$", "$$$"), ("a$$(A)$", "a$$$$(A)$")]
 )
 def test_what_the_kubelet_would_replace_is_escaped(word: str, written: str) -> None:
-    """k8s.io/kubernetes' expansion: `$$` is `$`, `$(NAME)` a variable."""
+    """The kubelet expands `$$` to `$`, and `$(NAME)` to a variable."""
     assert container(printed("--", "./worker", word))["args"] == ["./worker", written]
     assert re.sub(r"\$\$", "$", written) == word
 
@@ -172,6 +210,103 @@ def test_the_grace_period_outlasts_the_stop_the_kill_and_the_release(given: list
     assert least + 5 <= grace < least + 6
 
 
+def test_systemd_unit_of_the_readme_waits_as_long_as_the_kubelet_does() -> None:
+    (seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", README, re.MULTILINE)
+    assert int(seconds) == printed()["Deployment"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+
+
+# --- how the Pods are made
+
+
+def pod(*args: str, **env: str) -> Object:
+    found = printed(*args, **env)["Deployment"]["spec"]["template"]["spec"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_each_celery_beat_of_the_pages_keeps_its_schedule_where_its_pod_can_write() -> None:
+    """Celery's beat writes ./celerybeat-schedule unless -s gives another file, and exits if it cannot."""
+    lines = [line for line in manifests_told() if "beat" in line.split()]
+    assert lines
+    for line in lines:
+        (only,) = pod(*shlex.split(line))["containers"]
+        written = only["args"][only["args"].index("-s") + 1]
+        assert [mount for mount in only["volumeMounts"] if written.startswith(f"{mount['mountPath']}/")]
+        assert only["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_the_root_file_system_can_be_made_writable() -> None:
+    root = container(printed("--writable-root"))["securityContext"]
+    assert root["readOnlyRootFilesystem"] is False
+    assert root["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "user"),
+    [
+        ([], {"runAsUser": 65532, "runAsGroup": 65532, "runAsNonRoot": True}),
+        (["--run-as-user=1000"], {"runAsUser": 1000, "runAsGroup": 1000, "runAsNonRoot": True}),
+        (["--run-as-user=0"], {"runAsUser": 0, "runAsGroup": 0, "runAsNonRoot": False}),
+        (["--run-as-user=none"], {}),
+    ],
+)
+def test_the_containers_user_is_a_number_or_the_images_own(given: list[str], user: Object) -> None:
+    assert pod(*given)["securityContext"] == {**user, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def test_requests_are_modest_unless_given_so_that_no_pod_is_best_effort() -> None:
+    """A quota refuses Pods without requests. There are no limits, at which the kubelet would kill the command."""
+    assert container(printed())["resources"] == {"requests": {"cpu": "50m", "memory": "128Mi"}}
+    given = container(printed("--cpu=1.5", "--memory=2Gi"))["resources"]
+    assert given == {"requests": {"cpu": "1.5", "memory": "2Gi"}}
+
+
+def test_selectors_have_name_and_instance_and_labels_the_manager_too() -> None:
+    """A Deployment's selector is immutable, so it contains no label that may change."""
+    found = printed("--name=x", "--pod-label=role=on", "--flow-schema")
+    selected = {"app.kubernetes.io/instance": "x", "app.kubernetes.io/name": "x"}
+    labels = {**selected, "app.kubernetes.io/managed-by": "kleader"}
+    assert all(each["metadata"]["labels"] == labels for each in found.values())
+    spec = found["Deployment"]["spec"]
+    assert spec["template"]["metadata"]["labels"] == labels
+    assert spec["selector"] == found["PodDisruptionBudget"]["spec"]["selector"] == {"matchLabels": selected}
+    assert found["Service"]["spec"]["selector"] == {**selected, "role": "on"}
+
+
+def test_pods_are_spread_over_nodes_and_zones_but_scheduled_anyway() -> None:
+    found = pod("--name=x")
+    (zones,) = found["topologySpreadConstraints"]
+    assert (zones["topologyKey"], zones["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
+    (nodes,) = found["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert nodes["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert nodes["podAffinityTerm"]["labelSelector"] == zones["labelSelector"]
+
+
+def test_a_pod_that_is_not_ready_holds_up_no_drain() -> None:
+    assert printed()["PodDisruptionBudget"]["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_the_token_is_mounted_into_these_pods_alone_and_no_services_variables_are_set() -> None:
+    assert printed()["ServiceAccount"]["automountServiceAccountToken"] is False
+    assert pod()["automountServiceAccountToken"] is True
+    assert pod()["enableServiceLinks"] is False
+
+
+def test_tmp_has_a_size_limit() -> None:
+    (volume,) = pod()["volumes"]
+    assert volume["emptyDir"]["sizeLimit"] == "256Mi"
+
+
+def test_the_kubelet_gives_a_slow_node_five_seconds_to_answer_a_probe() -> None:
+    assert container(printed("--http=:8080"))["livenessProbe"]["timeoutSeconds"] == 5
+
+
+def test_the_broad_permission_of_pod_label_is_named_as_a_risk() -> None:
+    said = invoke("--pod-label=role=on", "--image=i", "--", "./worker")
+    assert "the Role may patch every Pod of the namespace" in said.stderr
+    assert len(said.stderr.splitlines()) == 1
+
+
 def test_a_rollout_never_takes_a_pod_before_the_next_one_is_there() -> None:
     spec = printed("--replicas=1")["Deployment"]["spec"]
     assert spec["replicas"] == 1
@@ -179,11 +314,21 @@ def test_a_rollout_never_takes_a_pod_before_the_next_one_is_there() -> None:
     assert spec["minReadySeconds"] == 5
 
 
-def test_no_probe_is_invented() -> None:
+def test_the_page_tells_for_each_kind_of_object_that_came_late_the_version_of_kubernetes_that_has_it() -> None:
+    """All other kinds are older than Leases."""
+    section = (ROOT / "man/kleader.7").read_text("utf-8").partition(".Sh KUBERNETES VERSIONS\n")[2].partition(".Sh ")[0]
+    told = dict(re.findall(r"^\.It ([0-9.]+) , Cm (\S+)$", section, re.MULTILINE))
+    objects = printed("--flow-schema", "--pod-label=role=on").values()
+    late = {each["apiVersion"] for each in objects} - {"v1", "apps/v1", "rbac.authorization.k8s.io/v1"}
+    assert late | {"coordination.k8s.io/v1"} == set(told.values())
+    assert {"1.21", "1.29"} < told.keys()
+
+
+def test_without_http_there_are_no_probes() -> None:
     assert not [key for key in container(printed()) if key.endswith("Probe")]
 
 
-def test_the_keys_stand_in_kubectls_order_and_nothing_is_an_alias() -> None:
+def test_yaml_keys_are_in_kubectls_order_without_aliases() -> None:
     text = invoke("--flow-schema", "-n", "jobs", "--", "./worker").stdout
     assert not re.search(r"[&*]id\d", text)
     for document in yaml.safe_load_all(text):
@@ -206,24 +351,29 @@ def test_every_text_is_read_back_as_that_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--lock=file", "--", "./worker"], "--lock file: its candidates share one machine's file"),
+        (["--lock=file", "--", "./worker"], "--lock file: Pods do not share a machine's file"),
         (["--name", "a" * 64, "--", "./worker"], "63 characters at most"),
         (["--image", " ", "--", "./worker"], "--image ' ' is not the name of an image"),
-        (["--", "./worker", "\udcff"], "the command is not text"),
+        (["--", "./worker", "\udcff"], "the command is not UTF-8 text"),
         (["--", "python", "x.py"], "give --name"),
         (["--renew-deadline=20s", "--", "./worker"], "must be greater than renew deadline"),
         (["--identity=me", "--", "./worker"], "No such option '--identity'"),
         (["--replicas=0", "--", "./worker"], "0 is not in the range"),
+        (["--memory=128MB", "--", "./worker"], "'128MB' is not a quantity: write it as 250m, 0.5, 128Mi or 1Gi"),
+        (["--cpu=-1", "--", "./worker"], "'-1' is not a quantity"),
+        (["--cpu=", "--", "./worker"], "'' is not a quantity"),
+        (["--run-as-user=root", "--", "./worker"], "'root' is not a user: give a number such as 1000, or none"),
+        (["--run-as-user=2147483648", "--", "./worker"], "is not a user"),
         ([], "no command given: kleader manifest [OPTIONS] -- COMMAND"),
     ],
 )
-def test_what_cannot_run_in_a_cluster_is_refused_in_a_sentence(args: list[str], sentence: str) -> None:
+def test_what_cannot_run_in_a_cluster_is_refused(args: list[str], sentence: str) -> None:
     result = invoke(*args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr, shlex.join(args)
 
 
-def test_a_placeholder_for_the_image_is_said_to_be_one_and_standard_output_stays_yaml() -> None:
+def test_a_placeholder_image_gives_a_warning_and_standard_output_stays_yaml() -> None:
     result = invoke("--", "./worker")
     assert result.stderr == "kleader: the image registry.example/worker is a placeholder: give --image\n"
     assert invoke("--image=a/b", "--", "./worker").stderr == ""

@@ -10,16 +10,17 @@ import pytest
 
 from kleader.election.events import Kind, Observed
 from kleader.election.record import UNKNOWN, Record
-from kleader.locks.annotation import EndpointsLock
-from kleader.locks.base import LockError
-from kleader.locks.lease import Lease
-from kleader.locks.multi import MultiLock
+from kleader.kube.errors import LockError
+from kleader.locks.annotation_lock import EndpointsLock
+from kleader.locks.lease import LeaseLock
+from kleader.locks.multilock import MultiLock
 from tests.support.pair import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kleader.locks.api import Api
+    from kleader.kube.client import ApiClient
+
 
 MINE = 15
 HELD, FREE = Record("m", 15, 0, 0, 3), Record("", 1, 0, 0, 3)
@@ -59,7 +60,7 @@ class Server:
     def create_bare(self, kind: str) -> None:
         """By who is no candidate: without a record."""
         self.version += 1
-        lock = {"leases": Lease, "endpoints": EndpointsLock}[kind]
+        lock = {"leases": LeaseLock, "endpoints": EndpointsLock}[kind]
         metadata = {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": str(self.version)}
         self.found[kind] = {"apiVersion": lock.api_version, "kind": lock.kind, "metadata": metadata}
 
@@ -70,11 +71,11 @@ def server() -> Server:
 
 
 def multi(server: Any, held: int = 0) -> MultiLock:  # noqa: ANN401 - stands for an Api
-    primary, secondary = EndpointsLock(server, "n", "x", {}), Lease(server, "n", "x", {})
+    primary, secondary = EndpointsLock(server, "n", "x", {}), LeaseLock(server, "n", "x", {})
     return MultiLock(primary, secondary, MINE, held)
 
 
-def put(server: Any, lock: type[EndpointsLock | Lease], record: Record) -> None:  # noqa: ANN401
+def put(server: Any, lock: type[EndpointsLock | LeaseLock], record: Record) -> None:  # noqa: ANN401
     """Somebody who knows one of both writes to it."""
     version = str(server.version)
     found = server.found.get(lock.plural)
@@ -91,7 +92,7 @@ def get(lock: MultiLock) -> Observed:
 
 def test_both_that_agree_are_one_record(server: Server) -> None:
     put(server, EndpointsLock, HELD)
-    put(server, Lease, HELD)
+    put(server, LeaseLock, HELD)
     seen = get(multi(server))
     assert (seen.record, seen.torn, seen.fault) == (HELD, False, "")
 
@@ -102,20 +103,20 @@ def test_holders_that_differ_are_held_for_the_longest_that_anybody_may_lead(
 ) -> None:
     """client-go takes the primary's duration, which after a release is 1 s."""
     put(server, EndpointsLock, first)
-    put(server, Lease, second)
+    put(server, LeaseLock, second)
     seen = get(multi(server))
     assert (seen.record.holder, seen.record.duration) == (UNKNOWN, 15)
 
 
 def test_holders_that_differ_are_held_for_ones_own_duration_at_least(server: Server) -> None:
     put(server, EndpointsLock, Record("e", 4, 0, 0, 0))
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     assert get(multi(server)).record.duration == MINE
 
 
 def test_one_that_cannot_be_read_any_more_is_held_for_as_long_as_it_was(server: Server) -> None:
     put(server, EndpointsLock, replace(HELD, duration=4))
-    put(server, Lease, replace(HELD, holder="l", duration=60))
+    put(server, LeaseLock, replace(HELD, holder="l", duration=60))
     lock = multi(server)
     durations = [get(lock).record.duration]
     server.found["leases"]["spec"]["leaseDurationSeconds"] = "odd"
@@ -126,10 +127,10 @@ def test_one_that_cannot_be_read_any_more_is_held_for_as_long_as_it_was(server: 
 def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
     """Also of the one whose clock is behind."""
     put(server, EndpointsLock, replace(HELD, renewed=20_000_000))
-    put(server, Lease, replace(HELD, holder="l"))
+    put(server, LeaseLock, replace(HELD, holder="l"))
     lock = multi(server)
     before = get(lock)
-    put(server, Lease, replace(HELD, holder="l", renewed=9_000_000))
+    put(server, LeaseLock, replace(HELD, holder="l", renewed=9_000_000))
     assert not get(lock).same_record(before)
 
 
@@ -143,7 +144,7 @@ def test_a_lease_that_was_never_there_is_not_missed(server: Server) -> None:
 @pytest.mark.parametrize("gone", ["leases", "endpoints"])
 def test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(server: Server, gone: str) -> None:
     put(server, EndpointsLock, FREE)
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     get(lock)
     del server.found[gone]
@@ -158,7 +159,7 @@ def test_one_that_was_there_and_is_created_anew_without_a_record_does_not_make_t
     """Whoever keeps to that one alone may run; the other is as its last holder left it."""
     long = replace(HELD, duration=40)
     put(server, EndpointsLock, long if anew == "endpoints" else FREE)
-    put(server, Lease, long if anew == "leases" else FREE)
+    put(server, LeaseLock, long if anew == "leases" else FREE)
     lock = multi(server)
     assert get(lock).record.holder == UNKNOWN
     server.create_bare(anew)
@@ -170,7 +171,7 @@ def test_one_that_was_there_and_is_created_anew_without_a_record_does_not_make_t
 def test_one_that_was_created_anew_without_a_record_is_taken_as_one_that_was_created(server: Server) -> None:
     """Somebody may have had it, and it have been created anew once more, since that was seen."""
     put(server, EndpointsLock, FREE)
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     get(lock)
     server.create_bare("leases")
@@ -206,7 +207,7 @@ def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> 
     put(server, EndpointsLock, FREE)
     lock = multi(server)
     base = get(lock)
-    put(server, Lease, replace(HELD, holder="l"))
+    put(server, LeaseLock, replace(HELD, holder="l"))
     server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
     with pytest.raises(LockError) as error:
         asyncio.run(lock.write(base, HELD, "i", 1))
@@ -221,7 +222,7 @@ def test_one_that_is_created_begins_without_transitions_and_the_next_write_gives
 ) -> None:
     """It may have been there since the decision, and its holder not have noticed that it was deleted."""
     put(server, EndpointsLock, FREE)
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     get(lock)
     del server.found[missing]
@@ -268,12 +269,12 @@ def test_one_that_was_created_late_and_without_an_answer_may_have_been_anothers_
     with pytest.raises(LockError):
         asyncio.run(lock.write(base, HELD, "i", 1))
     server.refuses = lambda _method, _kind: False
-    asyncio.run(Lease(server, "n", "x", {}).write(None, replace(HELD, transitions=0), "i", 1))  # type: ignore[arg-type]
+    asyncio.run(LeaseLock(server, "n", "x", {}).write(None, replace(HELD, transitions=0), "i", 1))  # type: ignore[arg-type]
     assert get(lock).created
 
 
 def test_one_that_may_have_been_created_without_an_answer_was_there(server: Server) -> None:
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     base = get(lock)
     server.refuses, server.refusal = lambda method, _kind: method == "POST", Kind.UNREACHABLE
@@ -287,7 +288,7 @@ def test_one_that_was_created_where_the_other_could_not_be_written_was_there(
     server: Server, second: Record | None
 ) -> None:
     if second:
-        put(server, Lease, second)
+        put(server, LeaseLock, second)
     lock = multi(server)
     base = get(lock) if second else None
     server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
@@ -296,13 +297,13 @@ def test_one_that_was_created_where_the_other_could_not_be_written_was_there(
     assert error.value.failure.held == MINE
     server.refuses = lambda _method, _kind: False
     del server.found["endpoints"]
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     assert get(lock).gone
 
 
 def test_what_was_read_of_one_where_the_other_could_not_be_was_there(server: Server) -> None:
     put(server, EndpointsLock, HELD)
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     server.refuses = lambda method, kind: (method, kind) == ("GET", "leases")
     with pytest.raises(LockError, match="first") as error:
@@ -314,7 +315,7 @@ def test_what_was_read_of_one_where_the_other_could_not_be_was_there(server: Ser
 
 
 def test_nothing_is_held_that_could_not_be_read(server: Server) -> None:
-    put(server, Lease, HELD)
+    put(server, LeaseLock, HELD)
     server.refuses = lambda method, _kind: method == "GET"
     with pytest.raises(LockError) as error:
         get(multi(server))
@@ -323,7 +324,7 @@ def test_nothing_is_held_that_could_not_be_read(server: Server) -> None:
 
 def test_what_client_go_has_taken_was_anothers_though_it_leaves_the_incarnation_there(server: Server) -> None:
     put(server, EndpointsLock, FREE)
-    lock, lease = multi(server), Lease(cast("Api", server), "n", "x", {})
+    lock, lease = multi(server), LeaseLock(cast("ApiClient", server), "n", "x", {})
     taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
     asyncio.run(lease.write(taken.base.second, replace(HELD, holder="go"), "i", 1))
     get(lock)
@@ -341,7 +342,7 @@ def test_neither_is_written_on_another_version_than_the_decision_saw(server: Ser
     put(server, EndpointsLock, FREE)
     lock = multi(server)
     base = get(lock)
-    put(server, Lease, replace(HELD, holder="l"))
+    put(server, LeaseLock, replace(HELD, holder="l"))
     put(server, EndpointsLock, replace(HELD, holder="e"))
     asyncio.run(lock.write(base, HELD, "i", 1))
     first, second = (body["metadata"] for body in server.sent[-2:])
@@ -351,7 +352,7 @@ def test_neither_is_written_on_another_version_than_the_decision_saw(server: Ser
 
 def test_an_answer_that_does_not_show_the_write_is_none(server: Server) -> None:
     put(server, EndpointsLock, FREE)
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     base = get(lock)
     server.deaf = True
@@ -362,7 +363,7 @@ def test_an_answer_that_does_not_show_the_write_is_none(server: Server) -> None:
 
 def test_the_fencing_token_is_the_first_ones_version(server: Server) -> None:
     put(server, EndpointsLock, FREE)
-    put(server, Lease, FREE)
+    put(server, LeaseLock, FREE)
     lock = multi(server)
     seen = asyncio.run(lock.write(get(lock), HELD, "i", 1))
     assert seen.version == server.found["endpoints"]["metadata"]["resourceVersion"]

@@ -12,8 +12,8 @@ import pytest
 from kleader.election import renew
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
-from kleader.locks import multi
-from kleader.locks.base import LockError
+from kleader.kube.errors import LockError
+from kleader.locks import multilock
 from tests.support.guards import replaced, rewritten
 from tests.support.pair import Contender, World
 
@@ -79,11 +79,11 @@ async def _wait(world: World, both: Contender) -> None:
 
 # --- client-go's letter (resourcelock/multilock.go of v0.23)
 
-_WRITE = multi.MultiLock.write
+_WRITE = multilock.MultiLock.write
 
 
 async def _tolerant(
-    self: multi.MultiLock, base: Observed | None, record: Record, incarnation: str, timeout: float
+    self: multilock.MultiLock, base: Observed | None, record: Record, incarnation: str, timeout: float
 ) -> Observed:
     """Create: an AlreadyExists of the primary's is no error."""
     if base is not None:
@@ -98,24 +98,24 @@ async def _tolerant(
 
 
 async def _overwriting(
-    self: multi.MultiLock, base: Observed | None, record: Record, incarnation: str, timeout: float
+    self: multilock.MultiLock, base: Observed | None, record: Record, incarnation: str, timeout: float
 ) -> Observed:
     """Update: the secondary is read again, and written over whatever is there."""
     if base is None:
         return await _WRITE(self, base, record, incarnation, timeout)
     first, second = self._locks
     await first.write(base.base.first, record, incarnation, timeout)
-    return _as_one(await second.write(await multi._find(second, timeout), record, incarnation, timeout))
+    return _as_one(await second.write(await multilock._find(second, timeout), record, incarnation, timeout))
 
 
 def _as_one(second: Observed) -> Observed:
     """What was written is not looked at."""
-    return replace(second, base=multi._Pair(None, second))
+    return replace(second, base=multilock._Pair(None, second))
 
 
 BREAKS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[[World], Coroutine[None, None, None]]]] = {
     "holders that differ count for the primary's duration": (
-        lambda: rewritten(multi, "            max(durations),", "            durations[0],"),
+        lambda: rewritten(multilock, "            max(durations),", "            durations[0],"),
         one_is_released_and_the_other_held,
     ),
     "a term counts from after the last answer": (
@@ -125,15 +125,15 @@ BREAKS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[[Wo
         the_answer_to_a_round_comes_late,
     ),
     "an AlreadyExists of the primary's is tolerated": (
-        lambda: replaced((multi.MultiLock,), "write", _tolerant),
+        lambda: replaced((multilock.MultiLock,), "write", _tolerant),
         the_first_is_created_by_somebody_else,
     ),
     "the secondary is read again, and written over": (
-        lambda: replaced((multi.MultiLock,), "write", _overwriting),
+        lambda: replaced((multilock.MultiLock,), "write", _overwriting),
         the_second_is_taken_by_somebody_else,
     ),
     "the secondary is read again, and written over where it was missing": (
-        lambda: replaced((multi.MultiLock,), "write", _overwriting),
+        lambda: replaced((multilock.MultiLock,), "write", _overwriting),
         the_second_is_created_by_somebody_else,
     ),
 }

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.mutation.guards import IN_MEMORY, MUTANTS
+from tests.mutation.guards import IN_MEMORY, MUTANTS, TABLE
 from tests.mutation.mutant import ROOT, Mutant
 from tests.support.guards import GUARDS
+
+if TYPE_CHECKING:
+    from tests.mutation.guard import Guard
 
 
 @cache
@@ -21,15 +26,17 @@ def claims_of(path: str) -> set[str]:
     return {each.name for each in functions if each.name.startswith("test_")}
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.guard)
-def test_a_mutant_can_be_made_and_its_test_is_there(mutant: Mutant) -> None:
+@pytest.mark.parametrize("mutant", [*MUTANTS, *TABLE], ids=lambda mutant: mutant.guard)
+def test_a_mutant_can_be_made_and_its_test_is_there(mutant: Mutant | Guard) -> None:
     assert mutant.applied()
     path, _, name = mutant.test.partition("::")
-    assert name.partition("[")[0] in claims_of(path)
+    assert re.split(r"[\[(]", name)[0] in claims_of(path)
 
 
 def test_no_guard_is_there_twice() -> None:
-    assert [guard for guard, times in Counter([*GUARDS, *(each.guard for each in MUTANTS)]).items() if times > 1] == []
+    assert [
+        guard for guard, times in Counter([*GUARDS, *(each.guard for each in (*MUTANTS, *TABLE))]).items() if times > 1
+    ] == []
 
 
 def test_those_in_memory_are_of_the_list() -> None:

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from kleader import platform
-from kleader.platform import portable
+from kleader import system
+from kleader.system import portable
 from tests.support.processes import wait_until
 
 NAMES = [
     name
-    for name in platform.__all__
+    for name in system.__all__
     if name not in {"Process", "close_all_but", "default_signals", "descendants", "die_of"}
 ]
 
@@ -28,7 +28,7 @@ def test_it_has_all_that_linux_has(name: str) -> None:
 
 def test_it_says_in_words_what_is_missing() -> None:
     assert "does not die with kleader" in portable.MISSING
-    assert platform.MISSING == ""
+    assert system.MISSING == ""
 
 
 def test_a_process_is_known_by_its_start() -> None:
@@ -76,7 +76,7 @@ def test_an_anonymous_file_has_no_name() -> None:
 
 def test_signals_are_queued() -> None:
     code = (
-        "import os, select, signal; from kleader.platform import portable;"
+        "import os, select, signal; from kleader.system import portable;"
         "queue = portable.Signals({signal.SIGTERM, signal.SIGUSR1}, set());"
         "os.kill(os.getpid(), signal.SIGTERM); select.select([queue.fd], [], []);"
         "print(*[each.number for each in queue.read()]); print(queue.read())"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kleader.election.events import Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.elector.predecessor import Predecessor
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def state(holder: str, seen_at: float, *, lasting: bool = False) -> State:
-    seen = SimpleNamespace(record=Record(holder), given=False)
+    seen = Observed(Record(holder))
     me = SimpleNamespace(identity="me", lasting=lasting)
 
     def mine(_: object) -> bool:
@@ -30,6 +31,8 @@ class Told(list[str]):
 
     def info(self, message: str, **_: Any) -> None:  # noqa: ANN401
         self.append(message)
+
+    debug = info
 
 
 @pytest.mark.parametrize(
@@ -45,19 +48,36 @@ class Told(list[str]):
 )
 def test_it_is_somebody_whom_people_know(holders: list[str], told: list[str]) -> None:
     """Two objects of one lock that differ for a moment are nobody's term."""
-    earlier, log = Predecessor(), Told()
+    earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
     for at, holder in enumerate(holders):
-        earlier.note(state(holder, float(at)), float(at))
+        earlier.note(state(holder, float(at)), float(at), quiet)
     earlier.tell(cast("Log", log), 4.0)
     assert log == told
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (None, "found no lock: the first leader makes it"),
+        (Observed(Record("")), "found the lock free"),
+        (Observed(Record("a", duration=15)), "found the lock held by a, for 15s after each renewal"),
+        (Observed(Record(), fault="it is no record"), "found the lock unreadable: it is no record"),
+    ],
+)
+def test_who_holds_the_lock_is_said_once_when_it_is_first_read(seen: Observed | None, said: str) -> None:
+    earlier, log, me = Predecessor(), Told(), SimpleNamespace(lasting=False, identity="me")
+    for known, each in ((False, None), (True, seen), (True, Observed(Record("another")))):
+        now = SimpleNamespace(seen=each, known=known, me=me, seen_at=0.0, mine=lambda _: False)
+        earlier.note(cast("State", now), 0.0, cast("Log", log))
+    assert log == [said]
 
 
 @pytest.mark.parametrize(
     ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last seen to have it"])]
 )
 def test_who_has_a_lock_for_life_renews_nothing_and_is_called_after_its_pod(pod: str, told: list[str]) -> None:
-    earlier, log = Predecessor(), Told()
-    earlier.note(state(pod, 0.0, lasting=True), 0.0)
-    earlier.note(state("my-pod", 4.0, lasting=True), 4.0)
+    earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
+    earlier.note(state(pod, 0.0, lasting=True), 0.0, quiet)
+    earlier.note(state("my-pod", 4.0, lasting=True), 4.0, quiet)
     earlier.tell(cast("Log", log), 4.0)
     assert log == told

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.platform import procfs
+from kleader.system import procfs
 from tests.support.processes import alive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kleader.platform import Process
+    from kleader.system import Process
 
 FAMILY = """
 import os, signal, sys, threading
@@ -85,7 +85,7 @@ def test_a_pid_that_is_another_processs_by_now_leads_nowhere(
 @pytest.mark.parametrize("what", ["children(())", "process(os.getpid())", "list(procfs.below(os.getpid(), ()))"])
 def test_a_shortage_of_descriptors_is_no_proof_that_nobody_is_there(what: str) -> None:
     code = (
-        "import os, resource, sys; sys.path.insert(0, sys.argv[1]); from kleader.platform import procfs\n"
+        "import os, resource, sys; sys.path.insert(0, sys.argv[1]); from kleader.system import procfs\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
         f"try: {what if 'list' in what else f'procfs.{what}'}\n"
         "except OSError as error: print(error.errno)\n"
@@ -93,3 +93,12 @@ def test_a_shortage_of_descriptors_is_no_proof_that_nobody_is_there(what: str) -
     root = str(Path(__file__).parents[2])
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, root], capture_output=True, check=True)
     assert done.stdout == b"%d\n" % errno.EMFILE
+
+
+def test_a_python_without_pidfd_open_kills_by_pid(family: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was built against kernel headers from before 5.3."""
+    monkeypatch.delattr(os, "pidfd_open")
+    found = procfs.process(family[1])
+    assert found
+    assert not procfs.kill(found._replace(start=found.start - 1))
+    assert procfs.kill(found)

@@ -8,7 +8,7 @@ import sys
 _BEFORE = """
 import os, signal
 from itertools import count
-from kleader.platform import linux
+from kleader.system import linux
 me, much = os.getpid(), signal.SIGRTMIN
 queue = linux.Signals({much, signal.SIGCHLD, signal.SIGTERM}, set())
 for _ in range(50):
@@ -32,7 +32,7 @@ print([len(queue.read()) for _ in range(3)])
     assert run(script) == "[2, 2, 2]\n"
 
 
-def test_a_child_that_dies_after_each_signal_is_told_of_once_in_a_read() -> None:
+def test_sigchld_is_read_once_however_many_children_die() -> None:
     """Else these would come first, one after the other, and nothing else ever."""
     script = """
 def clock():

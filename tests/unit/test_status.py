@@ -1,4 +1,4 @@
-"""What `kleader status` and `kleader wait` understand, and how they print."""
+"""The options of `kleader status` and `kleader wait`, and what they print."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from kleader.cli import forms, live, words
+from kleader.cli import formatters, status_view
 from kleader.cli.main import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
 from kleader.cli.wait import wait
+from kleader.election.events import Kind
 from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
-from kleader.watching.board import Change
-from kleader.watching.seen import Ref, Seen, at_a_look, watched
+from kleader.kube.errors import LockError
+from kleader.observe.snapshot import LockSnapshot, ObjectRef, status_from_read, status_from_watch
+from kleader.observe.tracker import Change
 
 if TYPE_CHECKING:
     import click
 
-    from kleader.watching.seen import Look
+    from kleader.observe.snapshot import LockStatus
 
 USAGE = 2
 WALL = parse_time("2026-11-21T09:00:00Z")
-REF = Ref("coordination.k8s.io/v1", "Lease", "x", "u", "7", "manager")
+REF = ObjectRef("coordination.k8s.io/v1", "Lease", "x", "u", "7", "manager")
 
 
 @pytest.fixture
@@ -43,9 +45,13 @@ def invoke(ask: CliRunner, *args: str, **env: str) -> Result:
     return ask.invoke(cli, args, env=env, prog_name="kleader")
 
 
-def look(holder: str = "a", **fields: object) -> Look:
-    seen = Seen("lease", "ns", "x", Record(holder, 15, WALL - 200 * SECOND, WALL - 2 * SECOND, 3), objects=(REF,))
-    return at_a_look(seen, WALL) if not fields else at_a_look(Seen("lease", "ns", "x", **fields), WALL)  # type: ignore[arg-type]
+def look(holder: str = "a", **fields: object) -> LockStatus:
+    seen = LockSnapshot(
+        "lease", "ns", "x", Record(holder, 15, WALL - 200 * SECOND, WALL - 2 * SECOND, 3), objects=(REF,)
+    )
+    if fields:
+        seen = LockSnapshot("lease", "ns", "x", **fields)  # type: ignore[arg-type]
+    return status_from_read(seen, WALL)
 
 
 # --- what is understood
@@ -59,7 +65,7 @@ def look(holder: str = "a", **fields: object) -> Look:
         (["status", "A"], "--name 'A' is not an object name"),
         (["status", "-n", "../x"], "--namespace '../x' is not a namespace"),
         (["status", "-o", "xml"], "'xml' is not one of 'wide', 'json', 'yaml', 'name'"),
-        (["status", "--lock", "bogus"], "'bogus' is not a lock: choose lease,"),
+        (["status", "--lock", "bogus"], "'bogus' is not a lock type: choose lease,"),
         (["status", "--request-timeout", "0"], "--request-timeout must be more than 0s"),
         (["status", "--as", "\n"], "--as must be at most"),
         (["status", "a", "b"], "Got unexpected extra argument (b)"),
@@ -69,7 +75,7 @@ def look(holder: str = "a", **fields: object) -> Look:
         (["wait", "--for", "free", "a", "--timeout", "soon"], "'soon' is not a duration"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_would_do(ask: CliRunner, args: list[str], sentence: str) -> None:
+def test_invalid_options_are_refused_with_valid_ones(ask: CliRunner, args: list[str], sentence: str) -> None:
     result = invoke(ask, *args)
     assert result.exit_code == USAGE
     assert sentence in result.output.splitlines()[-1]
@@ -85,7 +91,7 @@ def test_the_environment_is_read_and_the_command_line_wins(ask: CliRunner) -> No
 
 
 @pytest.mark.parametrize("command", [status, wait], ids=lambda command: command.name)
-def test_an_option_that_run_has_too_is_declared_once(command: click.Command) -> None:
+def test_options_that_run_also_has_are_declared_once(command: click.Command) -> None:
     """The same names, the same type of value."""
     of_run = {param.name: param for param in run.params}
     shared = [param for param in command.params if param.name in of_run and param.name != "wait"]
@@ -106,7 +112,7 @@ def test_help_fits_eighty_columns_and_names_every_variable(ask: CliRunner, name:
         assert is_told or re.search(variable, text), variable
 
 
-def test_without_a_cluster_there_is_one_line_with_the_mend(ask: CliRunner) -> None:
+def test_without_a_cluster_one_line_says_how_to_fix_it(ask: CliRunner) -> None:
     for args in (["status"], ["status", "--watch"], ["wait", "--for", "free", "x"]):
         result = invoke(ask, *args)
         assert result.exit_code == 125
@@ -127,35 +133,37 @@ def test_without_a_cluster_there_is_one_line_with_the_mend(ask: CliRunner) -> No
     ],
 )  # fmt: skip
 def test_ages_are_kubectls(seconds: float, said: str) -> None:
-    """Values of duration_test.go in k8s.io/apimachinery, and where its units change."""
-    assert words.human(seconds) == said
+    """Values of duration_test.go in k8s.io/apimachinery, and those at which its units change."""
+    assert formatters.human_duration(seconds) == said
 
 
 def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
-    forms.show([look()], "", everywhere=False)
+    formatters.print_locks([look()], "", with_namespace=False)
     assert capsys.readouterr().out == (
         "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS\n"
         "x      lease   held    a        3m20s   2s        in 13s    3\n"
     )
 
 
-def test_of_a_pair_that_differs_nobody_is_shown_to_hold_it_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    """client-go's word for that says nothing to people; programs get it as it is."""
+def test_a_pair_with_different_holders_is_shown_without_a_holder_and_explained(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """People get an explanation instead of client-go's value; programs get the value."""
     torn = look(UNKNOWN)
-    forms.show([torn], "", everywhere=False)
+    formatters.print_locks([torn], "", with_namespace=False)
     assert "   <unknown>   " in capsys.readouterr().out
-    assert forms.faults([torn]) == [
-        "ns/x names different holders in its two objects: it is held until one of them has both"
+    assert formatters.faults([torn]) == [
+        "ns/x: its two objects name different holders, and it counts as held until both name the same one"
     ]
-    forms.answer(torn, [], "")
+    formatters.print_result(torn, [], "")
     assert capsys.readouterr().out == "lease.coordination.k8s.io/x held by somebody unknown\n"
-    forms.show([torn], "json", everywhere=False)
+    formatters.print_locks([torn], "json", with_namespace=False)
     assert json.loads(capsys.readouterr().out)["items"][0]["holder"] == UNKNOWN
 
 
 @pytest.mark.parametrize("form", ["", "json", "yaml", "name"])
-def test_that_there_is_no_lock_is_told_in_every_form(capsys: pytest.CaptureFixture[str], form: str) -> None:
-    forms.answer(None, [], form)
+def test_a_missing_lock_is_reported_in_every_form(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    formatters.print_result(None, [], form)
     said = capsys.readouterr().out
     if form in {"json", "yaml"}:
         found = yaml.safe_load(said)
@@ -164,10 +172,10 @@ def test_that_there_is_no_lock_is_told_in_every_form(capsys: pytest.CaptureFixtu
         assert said == ("" if form else "there is no such lock\n")
 
 
-def test_the_keys_are_always_the_same_and_what_is_not_known_is_null(capsys: pytest.CaptureFixture[str]) -> None:
-    """Programs read them: a key that is renamed or taken away breaks those."""
-    looks = [look(), look(""), look(fault="broken"), look(path="/x"), look(lasting=True, record=Record("pod"))]
-    forms.show(looks, "json", everywhere=False)
+def test_the_json_keys_are_always_the_same_and_unknown_values_are_null(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read the keys: a renamed or missing key breaks them."""
+    looks = [look(), look(""), look(fault="broken"), look(path="/x"), look(non_expiring=True, record=Record("pod"))]
+    formatters.print_locks(looks, "json", with_namespace=False)
     printed = capsys.readouterr().out
     found = json.loads(printed)
     assert [list(each) for each in found["items"]] == [
@@ -181,44 +189,44 @@ def test_the_keys_are_always_the_same_and_what_is_not_known_is_null(capsys: pyte
     assert found["items"][0]["objects"] == [
         {"apiVersion": REF[0], "kind": "Lease", "name": "x", "uid": "u", "resourceVersion": "7", "writer": "manager"}
     ]
-    forms.show(looks, "yaml", everywhere=False)
+    formatters.print_locks(looks, "yaml", with_namespace=False)
     assert yaml.safe_load(capsys.readouterr().out) == found
 
 
-@pytest.mark.parametrize("holder", ["\x1b[2J", "a\nb", "\u202e", "\udcff", "yes", "1e3", "", "é" * 300])
+@pytest.mark.parametrize("holder", ["\x1b[2J", "a\nb", "\u202e", "\udcff", "\x7f\x9b", "yes", "1e3", "", "é" * 300])
 @pytest.mark.parametrize("form", ["", "wide", "json", "yaml", "name"])
-def test_no_holder_moves_the_cursor_or_breaks_a_form(
+def test_no_holders_name_moves_the_cursor_or_breaks_the_output(
     capsys: pytest.CaptureFixture[str], holder: str, form: str
 ) -> None:
-    forms.show([look(holder)], form, everywhere=True)
-    forms.show_change(Change("acquired", f"{holder} leads", look(holder)), form, "now")
+    formatters.print_locks([look(holder)], form, with_namespace=True)
+    formatters.print_change(Change("acquired", f"{holder} leads", look(holder)), form)
     printed = capsys.readouterr().out
-    assert "\x1b" not in printed
-    assert "\u202e" not in printed or form == "yaml"
+    assert printed.replace("\n", "").isprintable(), ascii(printed)
     if form in {"", "wide"}:
         assert len(printed.splitlines()) == 3
 
 
 @pytest.mark.parametrize("instant", [-(10**18), -1, 10**18, 253_402_300_800 * SECOND - 1])
-def test_a_time_beyond_the_calendar_breaks_nothing(capsys: pytest.CaptureFixture[str], instant: int) -> None:
+def test_a_time_beyond_the_calendar_is_printed(capsys: pytest.CaptureFixture[str], instant: int) -> None:
     for form in ("", "wide", "json", "yaml"):
-        forms.show([look(record=Record("a", 15, instant, instant))], form, everywhere=False)
+        formatters.print_locks([look(record=Record("a", 15, instant, instant))], form, with_namespace=False)
     assert capsys.readouterr().out
 
 
 def test_the_live_view_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many locks there are, and however long their holders' names."""
+    """The number of locks and the length of their holders' names do not matter."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "10")
     out = io.StringIO()
     monkeypatch.setattr("sys.stdout", out)
-    view = live.View(everywhere=True)
-    seen = Seen("lease", "ns", "x" * 20, Record("h" * 500, 15, WALL, WALL))
-    many = [watched(seen, passed, WALL) for passed in range(40)]
-    view.draw(["something happened"], many, "trouble")
-    view.draw([], many)
+    view = status_view.LiveView(with_namespace=True)
+    seen = LockSnapshot("lease", "ns", "x" * 20, Record("h" * 500, 15, WALL, WALL))
+    many = [status_from_watch(seen, passed, WALL) for passed in range(40)]
+    event = Change("acquired", "something happened", many[0])
+    view.show([event], many, LockError(Kind.UNREACHABLE, "an error"))
+    view.show([event], many, None)
     first, second = out.getvalue().split("\x1b[J")[1:]
-    assert first.splitlines()[0] == "something happened"
+    assert first.splitlines()[0].endswith("something happened")
     assert len(first.splitlines()) - 1 <= 10
     assert second.splitlines()[-1] == "and 33 more"
     assert all(len(line) < 80 for line in first.splitlines() + second.splitlines())

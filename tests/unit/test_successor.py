@@ -10,14 +10,14 @@ import pytest
 
 from kleader.election.state import State
 from kleader.elector import successor
-from kleader.link import messages as m
-from kleader.link.plan import FOR_LIFE
+from kleader.ipc import messages as m
+from kleader.ipc.plan import FOR_LIFE
 from tests.support.election import TERM, Story, candidate
 
 if TYPE_CHECKING:
-    from kleader.link.plan import Plan
+    from kleader.ipc.plan import Plan
 
-ASSIGN = m.Assign(1, TERM, False, True, 0.0, "", 0, 0, [], "")  # noqa: FBT003 - it has these fields
+ASSIGN = m.Assign(1, TERM, False, True, 0.0, 0, 0, [], "")  # noqa: FBT003 - it has these fields
 
 
 def plan(lock: str = "lease") -> Plan:

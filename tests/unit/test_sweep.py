@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kleader import platform
-from kleader.platform import Process
+from kleader import system
+from kleader.procs import cgroup
+from kleader.procs.bystanders import Bystanders
+from kleader.procs.tree_killer import LOG_EVERY, ProcessTree, TreeKiller
+from kleader.supervisor.child_process import ChildProcess
 from kleader.supervisor.deadline import Deadline
-from kleader.supervisor.tree import TELL_EVERY, Sweep, Tree
+from kleader.system import Process
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
 
+    from kleader.backoff import Backoff
     from kleader.log import Log
-    from kleader.platform import KillTimer
+    from kleader.system import KillTimer
 
 ME = 1000
 ELECTOR = 9
@@ -33,26 +38,42 @@ class Machine:
         self.killed: list[int] = []
         self.proof: set[int] = set()  # in an uninterruptible sleep
         self.foreign: set[int] = set()  # another user's
+        self.traced: set[int] = set()  # by another process: they cannot be reaped
+        self.groups: dict[int, int] = {}
+        self.killed_groups: list[int] = []
         self.lists = 0  # of our own children
         self.pace = 0.0  # seconds that it takes to kill one
         self.looks = 0  # at the whole tree
         self.short = False  # of descriptors
         self.said: list[str] = []
-        tree = Tree()
-        tree.spared = {ELECTOR}
+        self.tree = tree = ProcessTree()
+        tree.own_pids = {ELECTOR}
         self.armed: list[float] = []
         self.deadline = Deadline(cast("KillTimer", self), 0.5)
-        self.sweep = Sweep(tree, self.deadline, cast("Log", self))
+        self.sweep = TreeKiller(tree, self.deadline, cast("Log", self))
 
     def arm(self, at: float) -> None:
         self.armed.append(at - self.now)
 
-    def error(self, message: str) -> None:
+    def error(self, message: str, **_: str) -> None:
         self.said.append(message)
 
     repeated = error
 
+    def sigkill(self, target: Process) -> bool:
+        try:
+            self.kill(target.pid, 9)
+        except PermissionError:
+            return False
+        return True
+
+    def killpg(self, group: int, _signum: int) -> None:
+        self.killed_groups.append(group)
+
     def kill(self, pid: int, _signum: int) -> None:
+        if pid == -1:
+            self.killed_groups.append(-1)
+            return
         if pid in self.foreign:
             raise PermissionError
         self.killed.append(pid)
@@ -86,7 +107,7 @@ class Machine:
         """Whether the sweep is done so long after, and whom it has killed meanwhile."""
         self.now += after
         self.killed = []
-        return self.sweep.done(self.now), self.killed
+        return self.sweep.poll(self.now), self.killed
 
     def _want_descriptor(self) -> None:
         if self.short:
@@ -97,10 +118,15 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     for name in ("children", "below"):
-        monkeypatch.setattr(platform, name, getattr(made, name))
-    monkeypatch.setattr(platform, "clock", lambda: made.now)
-    monkeypatch.setattr(platform, "kill", lambda target, signum: made.kill(target.pid, signum))
+        monkeypatch.setattr(system, name, getattr(made, name))
+    monkeypatch.setattr(system, "clock", lambda: made.now)
+    monkeypatch.setattr(system, "kill", lambda target, signum: made.kill(target.pid, signum))
+    monkeypatch.setattr(system, "sigkill", made.sigkill)
+    monkeypatch.setattr(system, "dead_for_good", lambda pid: pid in made.traced and pid in made.dead)
+    monkeypatch.setattr(system, "name_of", lambda pid: f"p{pid}")
     monkeypatch.setattr(os, "kill", made.kill)
+    monkeypatch.setattr(os, "killpg", made.killpg)
+    monkeypatch.setattr(os, "getpgid", lambda pid: made.groups.get(pid, 0))
     monkeypatch.setattr(os, "getpid", lambda: ME)
     return made
 
@@ -150,11 +176,11 @@ def test_who_will_not_die_is_told_of_every_10_s(machine: Machine) -> None:
     machine.proof.add(1)
     machine.sweep.begin(0)
     machine.reap(2)
-    machine.turn(TELL_EVERY - 0.1)
+    machine.turn(LOG_EVERY - 0.1)
     assert machine.said == []
     machine.turn(0.1)
-    assert machine.said == ["processes 1 do not die: the lock is not released while they live"]
-    machine.turn(TELL_EVERY - 0.1)
+    assert machine.said == ["processes 1 (p1) do not die: the lock is not released while they live"]
+    machine.turn(LOG_EVERY - 0.1)
     machine.turn(0.1)
     assert len(machine.said) == 2
 
@@ -165,8 +191,10 @@ def test_who_may_not_be_killed_is_told_of_by_name_and_tried_again(machine: Machi
     machine.foreign |= {1, 3}
     machine.sweep.begin(0)
     machine.reap(2)
-    machine.turn(TELL_EVERY)
-    assert machine.said == ["processes 1 3 may not be killed by this user: the lock is not released while they live"]
+    machine.turn(LOG_EVERY)
+    assert machine.said == [
+        "processes 1 (p1) 3 (p3) may not be killed by this user: the lock is not released while they live"
+    ]
     machine.foreign.clear()
     assert set(machine.turn(0.1)[1]) == {1, 3}
 
@@ -201,3 +229,214 @@ def test_the_elector_is_spared_and_no_part_of_the_tree(machine: Machine) -> None
     machine.sweep.begin(0)
     assert machine.turn(0.1) == (True, [])
     assert machine.killed == []
+
+
+def test_a_childs_whole_group_is_killed_at_once_where_the_child_leads_it(machine: Machine) -> None:
+    """A fork bomb is faster than one that kills pid by pid. Once for all of a group, and each by itself besides."""
+    machine.parents |= {11: ME, 12: ME, 13: ME}
+    machine.groups = {11: 11, 12: 11, 13: 13}
+    machine.sweep.begin(0)
+    assert machine.killed_groups == [11, 13]
+    assert machine.killed == [11, 12, 13]
+
+
+def test_the_group_made_for_the_command_is_killed_by_what_is_left_in_it(machine: Machine) -> None:
+    """Its leader has ended and is reaped. A child in it keeps the number from being anybody else's."""
+    machine.parents |= {12: ME}
+    machine.groups = {12: 11}
+    machine.tree.group = 11
+    machine.sweep.begin(0)
+    assert machine.killed_groups == [11]
+
+
+def test_a_child_whose_group_may_not_be_asked_for_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SELinux has a permission for that alone."""
+
+    def getpgid(_pid: int) -> int:
+        raise PermissionError
+
+    machine.parents[11] = ME
+    monkeypatch.setattr(os, "getpgid", getpgid)
+    machine.sweep.begin(0)
+    assert machine.killed == [11]
+
+
+@pytest.mark.parametrize("group", [0, 1, 7])
+def test_a_group_that_others_may_be_in_is_never_killed(machine: Machine, group: int) -> None:
+    """As kleader's own in `kleader run … | less`; and to kill(2) 0 is its own group, 1 every process."""
+    machine.parents |= {12: ME}
+    machine.groups = {12: group}
+    machine.sweep.begin(0)
+    assert machine.killed_groups == []
+    assert machine.killed == [12]
+
+
+def bomb(machine: Machine) -> None:
+    """Past kill_at, and more of it comes than was killed."""
+    machine.parents |= {11: os.getpid()}
+    machine.proof.add(11)
+    machine.deadline.begin(0, 0, 0)
+    machine.now = 1
+    machine.sweep.begin(machine.now)
+    machine.turn(0.01)
+    assert machine.killed_groups == [], "an ordinary tree gets the time to die"
+
+
+def test_as_pid_1_past_kill_at_what_outlives_a_round_is_killed_with_all_of_the_namespace(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(system, "children", lambda _but: [11])
+    bomb(machine)
+    machine.turn(0.1)
+    assert machine.killed_groups == [-1]
+    assert machine.sweep.killed_all
+
+
+def test_before_kill_at_pid_1_kills_nothing_but_the_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the lease is renewed there is time, and the elector is needed."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(system, "children", lambda _but: [11])
+    bomb(machine)
+    machine.deadline.begin(100, 100, 1)
+    machine.turn(5)
+    assert machine.killed_groups == []
+
+
+@pytest.fixture
+def alone_in(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cgroup that kleader was started alone in, and is in still."""
+    monkeypatch.setattr(cgroup, "_PROC", str(tmp_path))
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/cgroup").write_text("0::/a\n")
+    (tmp_path / "cgroup.procs").write_text(f"{ME}\n11\n")
+    machine.tree.cgroup = str(tmp_path)
+    return tmp_path / "cgroup.kill"
+
+
+def test_past_kill_at_what_outlives_a_round_is_killed_with_the_cgroup_that_kleader_was_alone_in(
+    machine: Machine, alone_in: Path
+) -> None:
+    bomb(machine)
+    assert not alone_in.exists()
+    machine.turn(0.1)
+    assert alone_in.read_text() == "1"
+    assert machine.sweep.killed_all
+
+
+def test_no_cgroup_is_killed_that_a_process_of_the_command_would_outlive(
+    machine: Machine, alone_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in another cgroup. It is looked for once in a round, and each is awake that kills."""
+    asked: list[list[int]] = []
+    monkeypatch.setattr(cgroup, "kill_all", lambda _place, pids: asked.append([*pids]))
+    bomb(machine)
+    machine.parents |= {12: 11, 13: 11}
+    machine.proof |= {12, 13}
+    machine.dead.add(13)
+    assert machine.turn(0.1) == (False, [11, 12])
+    assert asked == [[11, 12]]
+    assert not alone_in.exists()
+    assert not machine.sweep.killed_all
+
+
+def test_before_kill_at_the_cgroup_is_left_alone(machine: Machine, alone_in: Path) -> None:
+    bomb(machine)
+    machine.deadline.begin(100, 100, 1)
+    machine.turn(5)
+    assert not alone_in.exists()
+
+
+@pytest.mark.parametrize("why", ["beside a bystander", "moved to another"])
+def test_a_cgroup_that_others_may_be_in_is_never_killed(
+    machine: Machine, alone_in: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "beside a bystander":
+        monkeypatch.setattr(Bystanders, "any_from_start", True)
+    else:
+        alone_in.with_name("cgroup.procs").write_text("7\n")
+    bomb(machine)
+    machine.turn(5)
+    assert not alone_in.exists()
+    assert not machine.sweep.killed_all
+
+
+@pytest.mark.parametrize("why", ["not PID 1", "beside a bystander"])
+def test_all_processes_are_never_killed_at_once(machine: Machine, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    if why == "beside a bystander":
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        monkeypatch.setattr(system, "children", lambda _but: [11])
+        monkeypatch.setattr(Bystanders, "any_from_start", True)
+    bomb(machine)
+    machine.turn(5)
+    machine.turn(5)
+    assert machine.killed_groups == []
+    assert not machine.sweep.killed_all
+
+
+def test_a_zombie_that_another_process_traces_is_dead_and_holds_up_nothing(machine: Machine) -> None:
+    """It cannot be reaped before its tracer lets it go."""
+    machine.parents |= {11: ME, 12: 11}
+    machine.traced.add(11)
+    machine.sweep.begin(0)
+    assert machine.turn() == (False, []), "it may be reaped in a moment, as any other"
+    machine.parents[12] = ME  # what it has left comes to us as it ends
+    assert machine.turn(0.1)[0] is False
+    machine.reap(12)
+    assert machine.turn(0.2)[0] is True
+
+
+def test_an_orphan_of_a_traced_zombie_is_not_missed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes to us as its parent ends: perhaps after our children were listed, and before that one was looked at."""
+    machine.parents |= {11: ME, 12: 11}
+    machine.traced.add(11)
+    machine.sweep.begin(0)
+
+    def dies_now(pid: int) -> bool:
+        machine.parents[12] = ME
+        return pid in machine.traced
+
+    monkeypatch.setattr(system, "dead_for_good", dies_now)
+    assert machine.turn(0.1)[0] is False
+
+
+def test_what_was_there_before_kleader_is_not_killed_while_it_lives(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From then on its pid may be one of the command's."""
+    machine.parents |= {5: ME, 6: 5, 11: ME}
+    monkeypatch.setattr(Bystanders, "living", lambda _self: {5: 1})
+    machine.sweep.begin(0)
+    assert machine.killed == [11]
+    machine.reap(11)
+    assert machine.turn(0.1) == (True, [])
+    monkeypatch.setattr(Bystanders, "living", lambda *_: {})
+    assert machine.tree.children() == [5]
+
+
+def test_an_elector_that_was_reaped_leaves_its_pid_to_the_command(machine: Machine) -> None:
+    machine.tree.own_pids.clear()
+    elector = ChildProcess(machine.tree, lambda *_: None, cast("Backoff", None))
+    elector.start(0, lambda: (ELECTOR, cast("Any", None)))
+    assert machine.tree.children() == []
+    elector.reaped(0, 1)
+    assert machine.tree.children() == [ELECTOR]
+
+
+def test_nobody_is_woken_for_bystanders_that_are_gone() -> None:
+    """Or the supervisor would be awake all the time from then on, before all others on this processor."""
+    bystanders = Bystanders({2**22 + 1: 1})  # no pid is as great
+    bystanders.scan(1)
+    bystanders.scan(2)
+    assert bystanders.scan_at == float("inf")
+
+
+def test_what_was_there_before_kleader_is_neither_told_of_nor_asked_to_stop(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a sweep has looked for it, too."""
+    machine.parents |= {5: ME, 6: 5, 11: ME}
+    monkeypatch.setattr(Bystanders, "living", lambda _self: {5: 1})
+    assert [each.pid for each in machine.tree.members()] == [11]
+    machine.tree.signal(15)
+    assert machine.killed == [11]

@@ -6,22 +6,34 @@ import os
 
 import pytest
 
-from kleader import platform
+from kleader import system
+from kleader.procs.bystanders import Bystanders
+from kleader.procs.tree_killer import ProcessTree
 from kleader.supervisor.terminal import Terminal
 
 
 @pytest.mark.parametrize(("own", "ours"), [({7}, True), (set[int](), False)])
-def test_a_process_of_its_own_that_has_not_left_the_group_yet_is_nobody_else(
+def test_a_child_of_kleaders_own_that_is_still_in_its_group_is_no_other_program(
     monkeypatch: pytest.MonkeyPatch,
     own: set[int],
     ours: bool,  # noqa: FBT001 - a value of the table
 ) -> None:
-    """An elector or a reporter is forked a moment before it has a session."""
+    """An elector or an exporter is forked a moment before it has a session."""
     group = os.getpgrp()
-    known = {pid: platform.Process(pid, 1, group, "R", 1, 0) for pid in (os.getpid(), 7)}
-    monkeypatch.setattr(platform, "processes", lambda: known)
+    known = {pid: system.Process(pid, 1, group, "R", 1, 0) for pid in (os.getpid(), 7)}
+    monkeypatch.setattr(system, "processes", lambda: known)
     monkeypatch.setattr(Terminal, "_foreground", lambda _self: group)
     mine = set[int]()
     terminal = Terminal(mine)
     mine |= own
-    assert terminal.ours_to_give() is ours
+    assert terminal.can_be_given() is ours
+
+
+def test_a_helper_that_was_there_before_kleader_keeps_the_terminal_at_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(system, "children", lambda own: [pid for pid in (7, 8) if pid not in own])
+    monkeypatch.setattr(system, "process", lambda pid: system.Process(pid, 1, 1, "R", 1, 0))
+    tree = ProcessTree(Bystanders({7: 0}))
+    assert tree.children() == [8]
+    assert tree.own_pids == set()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kleader import platform
-from kleader.elector.orphans import Orphans
+from kleader import system
 from kleader.elector.watchdog import Watchdog
+from kleader.procs import cgroup, process_tracker
+from kleader.procs.process_tracker import ProcessTracker
 from kleader.supervisor.deadline import Deadline
 from tests.support.processes import alive, wait_until
 
@@ -34,34 +35,47 @@ class Scene:
     def __init__(self) -> None:
         self.now = 0.0
         self.did: list[str] = []
-        self.dog = Watchdog(cast("Orphans", self), cast("Log", self), BUDGET, lambda: self.did.append("ask"))
+        self.fails: Exception | None = None
+        self.cleared = True
+        self.said = ""
+        self.dog = Watchdog(cast("ProcessTracker", self), cast("Log", self), BUDGET, lambda: self.did.append("ask"))
         self.dog.kill_at = KILL_AT
 
-    def clear(self, _seconds: float) -> None:
+    def kill_below_supervisor(self, _seconds: float) -> bool:
         self.did.append("clear")
+        if self.fails:
+            raise self.fails
+        return self.cleared
+
+    def kill_as_last_resort(self, *, supervisor: bool) -> None:
+        self.did.append("last resort, supervisor too" if supervisor else "last resort")
+
+    def kill_cgroup(self) -> None:
+        self.did.append("cgroup")
 
     def kill_supervisor(self) -> None:
         self.did.append("kill")
 
-    def sweep(self) -> int:
+    def kill_once(self) -> int:
         self.did.append("sweep")
         return 0
 
-    def repeated(self, _message: str) -> None:
+    def repeated(self, message: str, **_: str) -> None:
         self.did.append("log")
+        self.said = message
 
     def at(self, now: float) -> list[str]:
         self.now, self.did = now, []
-        struck = self.dog.ring()
+        struck = self.dog.check()
         assert struck is ("clear" in self.did)
         return self.did
 
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(platform, "clock", lambda: 0.0)
+    monkeypatch.setattr(system, "clock", lambda: 0.0)
     found = Scene()
-    monkeypatch.setattr(platform, "clock", lambda: found.now)
+    monkeypatch.setattr(system, "clock", lambda: found.now)
     return found
 
 
@@ -74,7 +88,7 @@ def test_a_supervisor_that_answers_is_left_to_its_sweep(scene: Scene) -> None:
     """However long the tree takes to die: only the supervisor can prove it empty."""
     for _ in range(20):
         assert scene.at(scene.dog.due) == ["ask"]
-        scene.dog.heard()
+        scene.dog.answered()
     assert scene.now > KILL_AT
 
 
@@ -86,8 +100,62 @@ def test_the_tree_of_one_that_does_not_answer_is_killed_first_and_nothing_is_wri
     assert scene.at(KILL_AT + LONG / 2) == []
     for turn in range(1, 5):  # until it is gone, or answers
         assert scene.at(KILL_AT + turn * LONG) == ["clear", "kill", "sweep", "log"]
-    scene.dog.heard()
+    scene.dog.answered()
     assert scene.at(KILL_AT + 5 * LONG) == ["ask"]
+
+
+def test_a_kill_is_claimed_only_where_it_is_proven(scene: Scene) -> None:
+    scene.at(KILL_AT - SOON)
+    scene.cleared = False
+    scene.at(KILL_AT)
+    assert scene.said == "the supervisor did not act on its deadline: killing the command, not all of it is dead yet"
+    scene.cleared = True
+    scene.at(KILL_AT + LONG)
+    assert scene.said == "the supervisor did not act on its deadline: killed the command in its place"
+
+
+def test_what_outlives_a_round_is_killed_with_the_whole_cgroup(scene: Scene) -> None:
+    """Before the log, for a disk that hangs must delay no kill."""
+    scene.at(KILL_AT - SOON)
+    scene.cleared = False
+    assert scene.at(KILL_AT) == ["clear", "cgroup", "log"]
+
+
+@pytest.mark.parametrize("kill_at", [0, math.inf], ids=["past kill_at", "before"])
+def test_a_dead_supervisors_tree_is_killed_with_the_whole_cgroup_once_kill_at_has_passed(
+    monkeypatch: pytest.MonkeyPatch, kill_at: float
+) -> None:
+    """By then its processes die too slowly to be killed one by one. Nothing expires where there is no kill_at."""
+    tracker = ProcessTracker(1, -1, "KLEADER_TERM_none", (), "/its/cgroup")
+    me = system.myself()
+    tracker.add(me.pid, me.start)
+    tracker.add(1, -1)  # it has ended: another process has its pid
+    attempts, killed = [False, True], list[object]()
+    monkeypatch.setattr(process_tracker, "kill_until_none", lambda *_: attempts.pop(0))
+    monkeypatch.setattr(cgroup, "kill_all", lambda *given: killed.append(given))
+    assert tracker.kill_until_none(kill_at)
+    assert killed == ([("/its/cgroup", [me.pid])] if kill_at == 0 else [])
+
+
+def test_the_second_guard_kills_no_cgroup_beside_what_was_there_before_kleader(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = system.process(processes.start(["sleep", "600"]).pid)
+    assert helper
+    killed: list[object] = []
+    monkeypatch.setattr(cgroup, "kill_all", lambda *given: killed.append(given))
+    ProcessTracker(1, -1, "KLEADER_TERM_none", [[helper.pid, helper.start]], "/its/cgroup").kill_cgroup()
+    assert killed == []
+
+
+@pytest.mark.parametrize("error", [AttributeError, MemoryError, OSError])
+def test_where_the_second_guards_killer_fails_its_last_resort_acts(scene: Scene, error: type[Exception]) -> None:
+    """And kills the supervisor, by whose end the command dies, once that has not answered for long."""
+    scene.at(KILL_AT - SOON)
+    scene.fails = error()
+    assert scene.at(KILL_AT) == ["clear", "last resort", "log"]
+    assert "not all of it is dead yet" in scene.said
+    assert scene.at(KILL_AT + LONG) == ["clear", "last resort, supervisor too", "log"]
 
 
 @pytest.mark.parametrize("asleep", [KILL_AT + each * SOON for each in (-9, -1.1, -0.9, -0.1, 0.1, 0.9, 1.1, 9)])
@@ -96,14 +164,14 @@ def test_whenever_one_falls_asleep_its_tree_is_killed_before_the_kernel_kills_it
     while "clear" not in scene.did:
         scene.at(scene.dog.due)
         if scene.now < asleep:
-            scene.dog.heard()
+            scene.dog.answered()
     assert scene.now < max(KILL_AT, asleep) + Deadline(None, BUDGET).margin
 
 
 @pytest.mark.parametrize("told", [KILL_AT - 10, KILL_AT + 10])
 def test_what_the_supervisor_keeps_to_counts_where_it_is_less(scene: Scene, told: float) -> None:
     """A stopped one has not heard of the last renewals, and the kernel kills it when that one has passed."""
-    scene.dog.told = told
+    scene.dog.supervisor_kill_at = told
     at = min(told, KILL_AT)
     assert scene.dog.due == at - SOON
     assert scene.at(at - SOON) == ["ask"]
@@ -111,17 +179,17 @@ def test_what_the_supervisor_keeps_to_counts_where_it_is_less(scene: Scene, told
 
 
 def test_one_that_is_awake_knows_of_a_later_kill_at_when_it_is_asked(scene: Scene) -> None:
-    scene.dog.told = KILL_AT - 10
+    scene.dog.supervisor_kill_at = KILL_AT - 10
     assert scene.at(KILL_AT - 10 - SOON) == ["ask"]
-    scene.dog.heard()
-    scene.dog.told = KILL_AT
+    scene.dog.answered()
+    scene.dog.supervisor_kill_at = KILL_AT
     assert scene.at(KILL_AT - 10) == []
     assert scene.dog.due == KILL_AT - SOON
 
 
 def test_a_word_from_before_the_question_is_no_answer(scene: Scene) -> None:
     scene.now = KILL_AT - SOON - 0.001
-    scene.dog.heard()
+    scene.dog.answered()
     assert scene.at(KILL_AT - SOON) == ["ask"]
     assert "clear" in scene.at(KILL_AT)
 
@@ -142,22 +210,22 @@ def test_whose_own_watch_was_late_asks_before_it_kills(scene: Scene) -> None:
 def test_who_has_to_be_dead_now_is_asked_now(scene: Scene) -> None:
     """Somebody else may lead: kill_at is brought forward, and never put off."""
     scene.now = KILL_AT - 50
-    scene.dog.hurry()
+    scene.dog.kill_now()
     assert scene.did == ["ask"]
     assert scene.at(KILL_AT - 50 + SOON) == ["clear", "log"]
     scene.dog.kill_at = KILL_AT - 60
-    scene.dog.hurry()
+    scene.dog.kill_now()
     assert scene.dog.kill_at == KILL_AT - 60
 
 
 def test_what_does_not_expire_has_no_deadline(scene: Scene) -> None:
     """Nor what has ended."""
-    scene.dog.told = KILL_AT
+    scene.dog.supervisor_kill_at = KILL_AT
     scene.dog.disarm()
     assert scene.dog.due == math.inf
     assert scene.at(KILL_AT + 3600) == []
     scene.now = KILL_AT + 4000
-    scene.dog.hurry()
+    scene.dog.kill_now()
     assert scene.did == ["ask"]
 
 
@@ -169,8 +237,8 @@ def family() -> Iterator[tuple[int, int]]:
         child = int(parent.stdout.readline())
         yield parent.pid, child
         for pid in (child, parent.pid):
-            if found := platform.process(pid):
-                platform.kill(found)
+            if found := system.process(pid):
+                system.kill(found)
 
 
 def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(
@@ -178,15 +246,15 @@ def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(
 ) -> None:
     """A guard that starts late may find its supervisor dead, and init its parent: nobody is swept there."""
     parent, child = family
-    found = platform.process(parent)
+    found = system.process(parent)
     assert found
-    orphans = Orphans(parent, found.start + 1, "KLEADER_TERM_none")
-    orphans.any = True
-    orphans.look()
-    assert orphans.sweep() == 0
+    tracker = ProcessTracker(parent, found.start + 1, "KLEADER_TERM_none")
+    tracker.has_command = True
+    tracker.scan()
+    assert tracker.kill_once() == 0
     killed: list[int] = []
-    monkeypatch.setattr(platform, "kill", lambda target: killed.append(target.pid))
-    orphans.kill_supervisor()
+    monkeypatch.setattr(system, "kill", lambda target: killed.append(target.pid))
+    tracker.kill_supervisor()
     assert not killed
     monkeypatch.undo()
     assert alive(parent)
@@ -196,12 +264,12 @@ def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(
 def test_what_is_below_the_supervisor_itself_is_swept(family: tuple[int, int]) -> None:
     """The other way round, so that the test before means something."""
     parent, child = family
-    found = platform.process(parent)
+    found = system.process(parent)
     assert found
-    orphans = Orphans(parent, found.start, "KLEADER_TERM_none")
-    orphans.any = True
-    orphans.look()
-    assert orphans.sweep() == 1
+    tracker = ProcessTracker(parent, found.start, "KLEADER_TERM_none")
+    tracker.has_command = True
+    tracker.scan()
+    assert tracker.kill_once() == 1
     wait_until(lambda: not alive(child), "the child is dead", 30)
 
 
@@ -210,15 +278,15 @@ def test_all_that_is_below_a_stopped_supervisor_is_dead_when_it_has_been_cleared
     parent = processes.start([sys.executable, "-I", "-S", "-c", ADOPTS])
     wait_until(lambda: parent.out.count("\n") == 2, "both pids")
     os.kill(parent.pid, signal.SIGSTOP)
-    found = platform.process(parent.pid)
+    found = system.process(parent.pid)
     assert found
-    orphans = Orphans(parent.pid, found.start, "KLEADER_TERM_none")
-    orphans.clear(60)
+    tracker = ProcessTracker(parent.pid, found.start, "KLEADER_TERM_none")
+    tracker.kill_below_supervisor(60)
     child, grandchild = map(int, parent.out.split())
     assert alive(child)
     assert alive(grandchild), "no command was started"
-    orphans.any = True
-    orphans.clear(60)
+    tracker.has_command = True
+    tracker.kill_below_supervisor(60)
     assert not alive(child)
     assert not alive(grandchild)
     assert alive(parent.pid)
@@ -237,8 +305,8 @@ signal.pause()
 """
 
 
-def family_tree(*states: tuple[int, str]) -> list[platform.Process]:
-    return [platform.Process(pid, 1000, pid, state, 1, 1) for pid, state in states]
+def family_tree(*states: tuple[int, str]) -> list[system.Process]:
+    return [system.Process(pid, 1000, pid, state, 1, 1) for pid, state in states]
 
 
 def test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,12 +320,12 @@ def test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice(monkeypatch: 
         family_tree((3, "S")),
     ]
     killed: list[int] = []
-    monkeypatch.setattr(platform, "below", lambda *_: iter(looks.pop(0)))
-    monkeypatch.setattr(platform, "kill", lambda target: killed.append(target.pid))
-    orphans = Orphans(1000, 1, "KLEADER_TERM_none")
-    orphans.any = True
-    monkeypatch.setattr(orphans, "supervisor_lives", lambda: True)
-    orphans.clear(60)
+    monkeypatch.setattr(system, "below", lambda *_: iter(looks.pop(0)))
+    monkeypatch.setattr(system, "sigkill", lambda target: killed.append(target.pid))
+    tracker = ProcessTracker(1000, 1, "KLEADER_TERM_none")
+    tracker.has_command = True
+    monkeypatch.setattr(tracker, "supervisor_lives", lambda: True)
+    tracker.kill_below_supervisor(60)
     assert killed == [1, 2]
     assert len(looks) == 1
 
@@ -265,17 +333,17 @@ def test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice(monkeypatch: 
 def test_what_will_not_die_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
 
-    def below(*_: object) -> Iterator[platform.Process]:
+    def below(*_: object) -> Iterator[system.Process]:
         looks.append(1)
         assert len(looks) < 1000, "between two lies a millisecond"
         return iter(family_tree((1, "D")))
 
-    monkeypatch.setattr(platform, "below", below)
-    monkeypatch.setattr(platform, "kill", lambda _: False)
-    orphans = Orphans(1000, 1, "KLEADER_TERM_none")
-    orphans.any = True
-    monkeypatch.setattr(orphans, "supervisor_lives", lambda: True)
-    orphans.clear(0.01)
+    monkeypatch.setattr(system, "below", below)
+    monkeypatch.setattr(system, "sigkill", lambda _: False)
+    tracker = ProcessTracker(1000, 1, "KLEADER_TERM_none")
+    tracker.has_command = True
+    monkeypatch.setattr(tracker, "supervisor_lives", lambda: True)
+    tracker.kill_below_supervisor(0.01)
 
 
 def test_who_is_known_is_killed_before_anybodys_environment_is_read(
@@ -283,7 +351,7 @@ def test_who_is_known_is_killed_before_anybodys_environment_is_read(
 ) -> None:
     """That may take for ever: of a process, say, that waits for a disk that hangs."""
     parent, child = family
-    found = platform.process(parent)
+    found = system.process(parent)
     assert found
 
     read: list[int] = []
@@ -293,39 +361,49 @@ def test_who_is_known_is_killed_before_anybodys_environment_is_read(
         wait_until(lambda: not alive(parent) and not alive(child), "their death")
         return False
 
-    monkeypatch.setattr(platform, "environment_has", hangs)
-    orphans = Orphans(0, -1, "KLEADER_TERM_none")
-    orphans.started(parent, found.start)
-    assert orphans.sweep() == 2
+    monkeypatch.setattr(system, "environment_has", hangs)
+    tracker = ProcessTracker(0, -1, "KLEADER_TERM_none")
+    tracker.add(parent, found.start)
+    assert tracker.kill_once() == 2
     assert read
 
 
 def test_a_pid_that_is_another_processs_by_now_is_not_swept(family: tuple[int, int]) -> None:
     parent, _ = family
-    found = platform.process(parent)
+    found = system.process(parent)
     assert found
-    orphans = Orphans(1, -1, "KLEADER_TERM_none")
-    orphans.started(parent, found.start + 1)
-    assert orphans.sweep() == 0
+    tracker = ProcessTracker(1, -1, "KLEADER_TERM_none")
+    tracker.add(parent, found.start + 1)
+    assert tracker.kill_once() == 0
     assert alive(parent)
+
+
+def test_a_process_of_the_command_with_the_pid_of_the_dead_supervisor_is_killed(family: tuple[int, int]) -> None:
+    parent, _ = family
+    found = system.process(parent)
+    assert found
+    tracker = ProcessTracker(parent, found.start - 1, "KLEADER_TERM_none")
+    tracker.add(parent, found.start)
+    assert tracker.kill_once() == 2
+    wait_until(lambda: not alive(parent), "its death")
 
 
 def test_who_descends_from_the_command_is_swept_with_it(family: tuple[int, int]) -> None:
     """Seen by nobody while the supervisor lived."""
     parent, child = family
-    found = platform.process(parent)
+    found = system.process(parent)
     assert found
-    orphans = Orphans(1, -1, "KLEADER_TERM_none")
-    orphans.started(parent, found.start)
-    assert orphans.sweep() == 2
+    tracker = ProcessTracker(1, -1, "KLEADER_TERM_none")
+    tracker.add(parent, found.start)
+    assert tracker.kill_once() == 2
     wait_until(lambda: not alive(child), "the child is dead")
 
 
 def test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is(processes: Processes) -> None:
     running = processes.start(["/bin/sleep", "600"], env={"KLEADER_TERM_of_test_watchdog": "1"})
-    orphans = Orphans(1, -1, "KLEADER_TERM_of_test_watchdog")
-    orphans.any = True
-    wait_until(orphans.sweep, "it is found")
+    tracker = ProcessTracker(1, -1, "KLEADER_TERM_of_test_watchdog")
+    tracker.has_command = True
+    wait_until(tracker.kill_once, "it is found")
     assert running.wait() == -9
 
 
@@ -334,47 +412,44 @@ def test_who_descends_from_one_that_carries_the_terms_marker_is_swept_with_it(pr
     parent = processes.start(["/bin/sh", "-c", "env -i sleep 600 & echo $!; wait"], env=env)
     wait_until(lambda: "\n" in parent.out, "the child's pid")
     child = int(parent.out)
-    wait_until(lambda: not platform.environment_has(child, *env), "its own environment")
-    orphans = Orphans(1, -1, *env)
-    assert orphans.sweep() == 2
+    wait_until(lambda: not system.environment_has(child, *env), "its own environment")
+    (marker,) = env
+    tracker = ProcessTracker(1, -1, marker)
+    assert tracker.kill_once() == 2
     wait_until(lambda: not alive(child), "the child is dead")
 
 
 def test_a_zombie_whose_second_thread_works_is_swept(witness: Witness, processes: Processes) -> None:
     command = processes.start(witness.command("--zombie-leader"))
     witness.wait_start()
-    wait_until(lambda: (found := platform.process(command.pid)) and found.state == "Z", "the zombie")
-    found = platform.process(command.pid)
+    wait_until(lambda: (found := system.process(command.pid)) and found.state == "Z", "the zombie")
+    found = system.process(command.pid)
     assert found
-    orphans = Orphans(1, -1, "KLEADER_TERM_none")
-    orphans.started(found.pid, found.start)
-    orphans.look()
-    assert orphans.sweep() == 1
+    tracker = ProcessTracker(1, -1, "KLEADER_TERM_none")
+    tracker.add(found.pid, found.start)
+    tracker.scan()
+    assert tracker.kill_once() == 1
     assert command.wait() == -9
 
 
-def test_the_sweep_ends_when_nothing_is_found_twice_in_a_row() -> None:
+def test_killing_ends_when_nothing_is_found_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """What forked during the first look is met by the second."""
-
-    class Brood(Orphans):
-        found = [1, 0, 1, 0, 0, 1]  # noqa: RUF012 - of one test
-
-        def sweep(self) -> int:
-            return self.found.pop(0)
-
-    brood = Brood(1, -1, "KLEADER_TERM_none")
-    assert brood.sweep_until_none()
-    assert brood.found == [1]
+    looks = [family_tree((1, "S")), [], family_tree((2, "S")), [], [], family_tree((3, "S"))]
+    monkeypatch.setattr(system, "sigkill", lambda _: True)
+    tracker = ProcessTracker(1, -1, "KLEADER_TERM_none")
+    monkeypatch.setattr(tracker, "_find", lambda: looks.pop(0))
+    assert tracker.kill_until_none()
+    assert len(looks) == 1
 
 
 def test_what_is_below_a_supervisor_is_known_when_that_is_dead(processes: Processes) -> None:
     parent = processes.start(["/bin/sh", "-c", "sleep 600 & echo $!; wait"])
     wait_until(lambda: "\n" in parent.out, "the child's pid")
-    child, found = int(parent.out), platform.process(parent.pid)
+    child, found = int(parent.out), system.process(parent.pid)
     assert found
-    orphans = Orphans(parent.pid, found.start, "KLEADER_TERM_none")
-    orphans.any = True
-    orphans.look()
+    tracker = ProcessTracker(parent.pid, found.start, "KLEADER_TERM_none")
+    tracker.has_command = True
+    tracker.scan()
     parent.kill()
-    assert orphans.sweep() == 1
+    assert tracker.kill_once() == 1
     wait_until(lambda: not alive(child), "the child is dead")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.checker import MS, WitnessError
+from tests.support.checker import MS, Witness, WitnessError
 from tests.support.processes import alive
 
 if TYPE_CHECKING:
-    from tests.support.checker import Witness
     from tests.support.processes import Processes
 
 
@@ -230,12 +229,19 @@ def test_a_descendant_has_no_descriptor_but_the_witness_own(processes: Processes
     assert alive(orphan.pid)
 
 
-def test_waiting_in_vain_tells_the_story(processes: Processes, witness: Witness) -> None:
+def test_waiting_in_vain_tells_the_story(processes: Processes, tmp_path: Path) -> None:
+    witness = Witness(tmp_path / "witness.log")
     with pytest.raises(WitnessError, match="nothing was written"):
         witness.wait_start(1, timeout=0.01)
     processes.start(witness.command("--exit-after=0"), env=env("a", 1)).wait()
     with pytest.raises(WitnessError, match=r"start number 2: not within 0\.01 s\n.*start +pid \d+ token 1 a\n.*end "):
         witness.wait_start(2, timeout=0.01)
+
+
+def test_waiting_ends_with_the_last_process_that_could_write(processes: Processes, witness: Witness) -> None:
+    processes.start(witness.command("--exit-after=0.1"), env=env("a", 1))
+    with pytest.raises(WitnessError, match=r"start number 2: all processes have ended\n.*start +pid \d+ token 1 a\n"):
+        witness.wait_start(2, timeout=600)
 
 
 def test_an_unknown_option_is_refused(processes: Processes, witness: Witness) -> None:

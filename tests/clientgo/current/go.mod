@@ -3,6 +3,7 @@ module kleader.test/current
 go 1.26.0
 
 require (
+	golang.org/x/net v0.49.0
 	k8s.io/api v0.36.3
 	k8s.io/client-go v0.36.3
 	kleader.test/clientgo v0.0.0
@@ -29,7 +30,6 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
-	golang.org/x/net v0.49.0 // indirect
 	golang.org/x/oauth2 v0.34.0 // indirect
 	golang.org/x/sys v0.40.0 // indirect
 	golang.org/x/term v0.39.0 // indirect

@@ -1,0 +1,61 @@
+"""The names that complete an option: entries of the kubeconfig, and namespaces and Leases of a cluster."""
+
+from __future__ import annotations
+
+import urllib.parse
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from kleader.kube import kubeconfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_PAGE = "500"
+_MAX_NAMES = 50_000  # nobody chooses among more
+_REQUEST_SECONDS = 5.0
+
+
+def names(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
+    """The contexts, clusters, users, namespaces or leases that begin like the word at the cursor.
+
+    ``params``, the options that are already on the line, say which kubeconfig, cluster and namespace is meant.
+    LockError, SetUpError.
+    """
+    if kind in kubeconfig.KINDS:
+        found = kubeconfig.names(params, kind)
+    else:
+        from kleader.cli import api_access
+
+        found = api_access.run(_in_cluster(kind, params))
+    return [name for name in found if name.startswith(incomplete)]
+
+
+async def _in_cluster(kind: str, params: Mapping[str, Any]) -> list[str]:
+    """All names of a collection, read page by page."""
+    from kleader.cli import api_access
+    from kleader.kube.client import ApiClient
+    from kleader.kube.pagination import list_pages
+
+    credentials = api_access.credentials_of(api_access.access(params))
+    api = ApiClient(credentials)
+    try:
+        await credentials.refresh()
+        target = "/api/v1/namespaces"
+        if kind == "leases":
+            namespace = urllib.parse.quote(params["namespace"] or credentials.namespace, safe="")
+            target = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        found: list[str] = []
+        seconds = params.get("request_timeout") or _REQUEST_SECONDS
+        async with aclosing(list_pages(api, target, {"limit": _PAGE}, seconds, accept=_NAMES_ONLY)) as pages:
+            async for items, _ in pages:
+                for item in items:
+                    metadata = item.get("metadata") if isinstance(item, dict) else None
+                    if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
+                        found.append(metadata["name"])
+                if len(found) > _MAX_NAMES:
+                    break
+        return found
+    finally:
+        api.close()

@@ -1,0 +1,43 @@
+"""Lines on standard error: warnings beside the result, and the one error with which a command ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import NoReturn
+
+import click
+
+from kleader.log import printable
+
+
+def fail(message: str | None, status: int) -> NoReturn:
+    """Print the error in one line, and exit with the status."""
+    click.echo(f"kleader: error: {one_line(str(message))}", err=True)
+    sys.exit(status)
+
+
+def warn(message: str) -> None:
+    """Print a warning in one line."""
+    click.echo(f"kleader: {one_line(message)}", err=True)
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and without characters that a terminal acts on."""
+    return printable(" ".join(text.split()))
+
+
+class RepeatedWarning:
+    """Warnings, each printed at most once in so many seconds."""
+
+    def __init__(self, every: float = 10.0) -> None:
+        self._every = every
+        self._printed: dict[str, float] = {}
+
+    def warn(self, message: str) -> None:
+        """Print it, unless it was printed just now."""
+        now = time.monotonic()
+        self._printed = {text: at for text, at in self._printed.items() if now - at < self._every}
+        if message not in self._printed:
+            self._printed[message] = now
+            warn(message)

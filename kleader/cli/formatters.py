@@ -1,0 +1,249 @@
+"""How locks are printed: tables and ages as kubectl's, and the stable forms that programs read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kleader.election.record import SECOND, UNKNOWN, called, micro_time
+from kleader.log import printable, printable_json
+from kleader.observe.snapshot import LockState
+from kleader.observe.tracker import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TextIO
+
+    from kleader.observe.snapshot import LockStatus, ObjectRef
+
+_NONE, _UNKNOWN = "<none>", "<unknown>"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_COLOURS = {
+    LockState.FREE: "33",
+    LockState.HELD: "32",
+    LockState.OVERDUE: "31",
+    LockState.EXPIRED: "31",
+    LockState.MALFORMED: "1;31",
+}
+_GAP = 3  # spaces between columns, kubectl's
+_ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+_YEAR_10000 = 253_402_300_800 * SECOND
+
+
+def human_duration(seconds: float) -> str:
+    """A duration as kubectl shows ages: k8s.io/apimachinery's duration.HumanDuration."""
+    whole = max(0, int(seconds))
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    for unit, one, part, other, both, most in (
+        (_MINUTE, "m", 1, "s", 10, 180),
+        (_HOUR, "h", _MINUTE, "m", 8, 48),
+        (_DAY, "d", _HOUR, "h", 8, 2 * 365),
+    ):
+        count, rest = divmod(whole, unit)
+        if count < both and rest // part:
+            return f"{count}{one}{rest // part}{other}"
+        if count < most:
+            return f"{count}{one}"
+    years, rest = divmod(whole, _YEAR)
+    days = rest // _DAY
+    return f"{years}y{days}d" if years < 8 and days else f"{years}y"  # noqa: PLR2004 - kubectl's
+
+
+def timestamp(at: int) -> str:
+    """An instant, in microseconds since the epoch, to the millisecond as in logs."""
+    return f"{micro_time(at)[:-4]}Z"
+
+
+def age(instant: int | None, at: int) -> str:
+    """The age of an instant, both in microseconds since the epoch."""
+    return _UNKNOWN if instant is None else human_duration((at - instant) / SECOND)
+
+
+def takes_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal with colours, and the user does not object (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def in_colour(text: str, state: LockState) -> str:
+    """The text in the colour of a state."""
+    return f"\x1b[{_COLOURS[state]}m{text}\x1b[0m"
+
+
+def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bool) -> None:
+    """Print all locks in that form; "" is a table."""
+    if form == "name":
+        click.echo("".join(f"{name}\n" for status in statuses for name in _names(status)), nl=False)
+    elif form in {"json", "yaml"}:
+        _print_document({"kind": "LockList", "items": [_as_json(status) for status in statuses]}, form)
+    else:
+        print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
+
+
+def print_change(change: Change, form: str) -> None:
+    """Print one change: in a line, or in YAML as a document."""
+    if form == "name":
+        click.echo("\n".join(_names(change.status)))
+    elif form in {"json", "yaml"}:
+        _print_change(timestamp(change.status.at), change.event, change.sentence, change.seconds, change.status, form)
+    else:
+        click.echo(change_line(change, form))
+
+
+def print_result(status: LockStatus | None, changes: Sequence[Change], form: str) -> None:
+    """Print the last change of a lock, or else its status; None: there is no such lock."""
+    events = [change for change in changes if change.event]
+    if events:
+        change = events[-1]
+    elif status:
+        held = f"held by {called(status.snapshot.record.holder)}"
+        change = Change("present", held if status.state is LockState.HELD else status.state.value, status)
+    else:
+        message = "there is no such lock"
+        if form in {"json", "yaml"}:
+            _print_change(timestamp(time.time_ns() // 1000), "absent", message, None, None, form)
+        elif not form:
+            click.echo(message)
+        return
+    if form:
+        print_change(change, form)
+    else:
+        click.echo(f"{_names(change.status)[0]} {printable(change.sentence)}")
+
+
+def change_line(change: Change, form: str = "") -> str:
+    """One change in a line for people."""
+    status, lock = change.status, change.status.snapshot
+    place = lock.path or f"{lock.namespace}/{lock.name}"
+    writer = f" (written by {_writers(status)})" if form == "wide" and _writers(status) != _NONE else ""
+    text = printable(f"{timestamp(status.at)} {place} {lock.kind}: {change.sentence}{writer}")
+    return in_colour(text, status.state) if takes_colours(sys.stdout) else text
+
+
+def print_table(statuses: Sequence[LockStatus], *, wide: bool, with_namespace: bool) -> None:
+    """Print a table as kubectl's."""
+    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS"]
+    head = [*(["NAMESPACE"] if with_namespace else []), *head, *(["DURATION", "WRITER", "INCARNATION"] if wide else [])]
+    rows = [head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)]
+    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(head))]
+    for row in rows:
+        cells = [cell + " " * (width - len(_ESCAPE.sub("", cell))) for cell, width in zip(row, widths, strict=True)]
+        click.echo("".join(cells).rstrip())
+
+
+def _row(status: LockStatus, *, wide: bool, with_namespace: bool) -> list[str]:
+    lock, record, state = status.snapshot, status.snapshot.record, status.state.value
+    row = list(map(printable, [*([lock.namespace or _NONE] if with_namespace else []), lock.name, lock.kind]))
+    row.append(in_colour(state, status.state) if takes_colours(sys.stdout) else state)
+    if lock.fault:
+        row += [_UNKNOWN] * 5
+    else:
+        row += [
+            _UNKNOWN if record.holder == UNKNOWN else printable(record.holder) or _NONE,
+            age(record.acquired, status.at) if record.holder else _NONE,
+            age(record.renewed, status.at) if record.holder and not lock.non_expiring else _NONE,
+            _expiry(status),
+            str(record.transitions),
+        ]
+    if wide:
+        duration = f"{record.duration}s" if record.holder and record.duration else _NONE
+        row += [duration, _writers(status), printable(lock.incarnation) or _NONE]
+    return row
+
+
+def _expiry(status: LockStatus) -> str:
+    """When the lock expires or has expired, as far as that is known."""
+    left = status.seconds_left
+    if left is None:
+        held = status.state in {LockState.HELD, LockState.OVERDUE} and not status.snapshot.non_expiring
+        return _UNKNOWN if held or status.state is LockState.MALFORMED else _NONE
+    return f"in {human_duration(left)}" if left > 0 else f"{human_duration(-left)} ago"
+
+
+def faults(statuses: Sequence[LockStatus]) -> list[str]:
+    """A sentence for each lock whose record cannot be read or is contradictory."""
+    locks = [status.snapshot for status in statuses]
+    rule = "its two objects name different holders, and it counts as held until both name the same one"
+    found = [f"{lock.namespace}/{lock.name}: {rule}" for lock in locks if lock.record.holder == UNKNOWN]
+    return found + [printable(lock.fault) for lock in locks if lock.fault]
+
+
+def _as_json(status: LockStatus) -> dict[str, Any]:
+    """Everything that is known of a lock. Every key is always there; null is unknown."""
+    lock, record = status.snapshot, status.snapshot.record
+    return {
+        "type": lock.kind,
+        "namespace": lock.namespace or None,
+        "name": lock.name,
+        "path": lock.path or None,
+        "state": status.state.value,
+        "watched": status.from_watch,
+        "holder": record.holder or None,
+        "incarnation": lock.incarnation or None,
+        "preferredHolder": lock.preferred_holder or None,
+        "acquireTime": _time(record.acquired),
+        "renewTime": _time(record.renewed),
+        "leaseDurationSeconds": record.duration or None,
+        "transitions": None if lock.fault else record.transitions,
+        "renewedSecondsAgo": None if record.renewed is None else round((status.at - record.renewed) / SECOND, 3),
+        "expiresInSeconds": None if status.seconds_left is None else round(status.seconds_left, 3),
+        "fault": lock.fault or None,
+        "objects": [
+            {
+                "apiVersion": ref.api_version,
+                "kind": ref.kind,
+                "name": ref.name,
+                "uid": ref.uid,
+                "resourceVersion": ref.resource_version,
+                "writer": ref.writer or None,
+            }
+            for ref in lock.objects
+        ],
+    }
+
+
+def _time(instant: int | None) -> str | None:
+    return None if instant is None or not 0 <= instant < _YEAR_10000 else micro_time(instant)
+
+
+def _names(status: LockStatus) -> list[str]:
+    """The names of the objects as kubectl takes them; the path of a lock file."""
+    lock = status.snapshot
+    return list(map(printable, map(_object_name, lock.objects))) or [printable(lock.path or lock.name)]
+
+
+def _object_name(ref: ObjectRef) -> str:
+    group = ref.api_version.partition("/")[0] if "/" in ref.api_version else ""
+    return f"{ref.kind.lower()}{'.' if group else ''}{group}/{ref.name}"
+
+
+def _writers(status: LockStatus) -> str:
+    return printable(",".join(dict.fromkeys(ref.writer for ref in status.snapshot.objects if ref.writer))) or _NONE
+
+
+def _print_change(  # noqa: PLR0913, PLR0917 - the keys
+    time: str, event: str, message: str, seconds: float | None, status: LockStatus | None, form: str
+) -> None:
+    lock = _as_json(status) if status else None
+    what = {"time": time, "event": event, "message": message, "seconds": seconds}
+    document = {"kind": "LockChange", **what, "lock": lock}
+    if form == "json":
+        click.echo(printable_json(json.dumps(document)))
+    else:
+        click.echo("---")
+        _print_document(document, form)
+
+
+def _print_document(document: dict[str, Any], form: str) -> None:
+    if form == "json":
+        click.echo(printable_json(json.dumps(document, indent=2)))
+    else:
+        from kleader.cli.yaml_output import as_yaml
+
+        click.echo(as_yaml(document), nl=False)

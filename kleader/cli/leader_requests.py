@@ -1,0 +1,182 @@
+"""How ``resign`` and ``transfer`` write their request on a lock, and observe what the leader does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from kleader.cli import api_access, formatters
+from kleader.cli.console import fail, warn
+from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
+from kleader.election.duration import text
+from kleader.election.events import Kind
+from kleader.election.record import UNKNOWN, called
+from kleader.election.request import Request
+from kleader.exits import NOT_DONE
+from kleader.kube.client import FIELD_MANAGER
+from kleader.kube.errors import LockError
+from kleader.locks import file_lock
+from kleader.locks.rbac import request_permissions
+from kleader.log import printable
+from kleader.observe.file_source import FileSource
+from kleader.observe.snapshot import LockState
+
+if TYPE_CHECKING:
+    from kleader.cli.locate import Query
+    from kleader.observe.snapshot import LockStatus
+
+_MAX_HOLDER = 256  # characters of a message
+
+
+class Term(NamedTuple):
+    """The leadership that a request is for."""
+
+    holder: str
+    incarnation: str
+
+
+def term_of(status: LockStatus | None) -> Term:
+    """The term of the present holder."""
+    return Term(status.snapshot.record.holder, status.snapshot.incarnation) if status else Term("", "")
+
+
+def holder_of(term: Term) -> str:
+    """The holder's name for people."""
+    return printable(called(term.holder)[:_MAX_HOLDER])
+
+
+def followed(query: Query, timeout: float) -> FollowedLock:
+    """The lock, for a command that reads and writes its object."""
+    needed = dict.fromkeys(f"{needed.verb} {needed.resource}" for needed in request_permissions(query.kind, query.name))
+    return FollowedLock(query, timeout, ", ".join(needed))
+
+
+async def resign(query: Query, timeout: float, form: str) -> None:
+    """Return when that leader leads no more, and print the lock's state; exit with 1 otherwise."""
+    lock, term = followed(query, timeout), Term("", "")
+    try:
+        async for status, changes in lock.statuses():
+            if not term.incarnation:
+                leader = _leader(query, status)
+                if leader.state is LockState.FREE:
+                    formatters.print_result(leader, [], form)
+                    return
+                term = term_of(leader)
+                if await _write_request(lock, Request(*term)):
+                    warn(f"asked {holder_of(term)} to resign")
+            elif status is None or term_of(status) != term:
+                if status and status.state is LockState.MALFORMED:
+                    fail(status.snapshot.fault, NOT_DONE)
+                formatters.print_result(status, changes, form)
+                return
+            elif status.state is LockState.EXPIRED:
+                _fail_expired(status)
+    except TimeIsUpError as error:
+        lock.fail_late(str(error), f"{holder_of(term)} has not resigned", NOT_DONE)
+
+
+async def transfer(query: Query, to: str, timeout: float, form: str) -> None:
+    """Return when ``to`` leads, and print that; exit with 1 if it does not, or if another candidate does."""
+    lock, term, reason = followed(query, timeout), Term("", ""), ""
+    try:
+        async for status, changes in lock.statuses():
+            if not term.incarnation:
+                term = await _ask_to_hand_over(lock, _leader(query, status), to)
+                reason = f"{holder_of(term)} has not handed the lock over"
+            elif status and term_of(status) == term:
+                if status.state is LockState.EXPIRED:
+                    _fail_expired(status)
+            elif status is None or status.state in {LockState.FREE, LockState.MALFORMED}:
+                reason = f"{holder_of(term)} ended its term without a handover, and {to} does not lead"
+            elif status.snapshot.handed_over and status.snapshot.record.holder == to:
+                reason = f"{to} has not taken the lock"
+                for change in changes if not form else []:
+                    warn(change.sentence)
+            elif status.snapshot.record.holder == to:
+                formatters.print_result(status, changes, form)
+                return
+            else:
+                fail(f"{reason}: {holder_of(term_of(status))} leads instead", NOT_DONE)
+    except TimeIsUpError as error:
+        lock.fail_late(str(error), reason or "no leader was asked", NOT_DONE)
+
+
+def _leader(query: Query, status: LockStatus | None) -> LockStatus:
+    """The status, if the lock is free or its leader takes requests; exits with 1 otherwise."""
+    if status is None:
+        fail(f"there is no {query.kind} lock {query.name}", NOT_DONE)
+    if status.state is LockState.MALFORMED:
+        fix = "its holder cannot be asked; kleader resign --force clears it"
+        fail(f"{status.snapshot.fault}: {fix}", NOT_DONE)
+    if status.snapshot.record.holder == UNKNOWN:
+        why = "have different holders: wait until both have the same one"
+        fail(f"the two objects of the lock {query.name} {why}", NOT_DONE)
+    holder = holder_of(term_of(status))
+    if status.snapshot.handed_over:
+        fail(f"the lock was just handed over to {holder}, which has not taken it yet", NOT_DONE)
+    if status.state is not LockState.FREE and not status.snapshot.incarnation:
+        _fail_foreign(holder)
+    return status
+
+
+def _fail_foreign(holder: str) -> NoReturn:
+    fix = "end its process, or see --force of kleader resign"
+    fail(f"held by {holder}, which is not run by kleader and ignores requests: {fix}", NOT_DONE)
+
+
+def _fail_expired(status: LockStatus) -> NoReturn:
+    duration = text(status.snapshot.record.duration)
+    fail(f"{holder_of(term_of(status))} has not renewed the lock for {duration}: any candidate may take it", NOT_DONE)
+
+
+async def _ask_to_hand_over(lock: FollowedLock, leader: LockStatus, to: str) -> Term:
+    if leader.state is LockState.FREE:
+        fail(f"the lock has no leader that could hand it to {to}", NOT_DONE)
+    if leader.snapshot.record.holder == to:
+        fail(f"{to} leads already", NOT_DONE)
+    if leader.snapshot.non_expiring:
+        fail("a lock that belongs to a Pod cannot be handed over: use kleader resign", NOT_DONE)
+    term = term_of(leader)
+    if await _write_request(lock, Request(*term, to)):
+        warn(f"asked {holder_of(term)} to hand the lock to {to}")
+    return term
+
+
+async def _write_request(lock: FollowedLock, request: Request) -> bool:
+    """Write the request on the lock's object, again after a conflict; False if the term has ended."""
+    target, timeout = lock.objects[0], lock.query.request_timeout
+    while True:
+        try:
+            observed = await target.get(timeout)
+            if observed.incarnation != request.incarnation:
+                return False
+            writer = target.field_manager(observed.base)
+            if writer not in {"", FIELD_MANAGER}:  # client-go keeps the annotations of the holder before
+                _fail_foreign(printable(f"{request.holder[:_MAX_HOLDER]}, written by {writer}"))
+            spec = observed.base.get("spec")
+            if request.to and isinstance(spec, dict) and spec.get("strategy"):
+                why = f"the control plane chooses the leader of the lock {lock.query.name}"
+                fail(f"{why}: use kleader resign", NOT_DONE)
+            await target.leave_request(observed, request, timeout)
+        except LockError as error:
+            if error.failure.kind is Kind.MISSING:
+                return False
+            await lock.before_retry(error)
+        else:
+            return True
+
+
+def refuse_lock_file(query: Query) -> None:
+    """Exit with 1 if the lock is a file: it takes no requests, and its leader is on this machine."""
+    if query.kind != "file":
+        return
+    try:
+        path = query.path or file_lock.default_path(query.namespace or "default", query.name)
+        found = api_access.run(FileSource(path).poll())
+        if not any(lock.record.holder for lock in found.values()):
+            fail(f"the lock file {path} has no holder", NOT_DONE)
+        with open(path, "rb") as opened:
+            pid = (file_lock.read_record(opened.fileno()) or {}).get("pid")
+    except (OSError, LockError) as error:
+        fail(f"a lock file takes no requests: {error}", NOT_DONE)
+    how = f"kill -TERM {pid}" if isinstance(pid, int) else "TERM"
+    fail(f"a lock file takes no requests: its leader is on this machine; end it with {how}", NOT_DONE)

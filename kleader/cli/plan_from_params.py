@@ -1,0 +1,250 @@
+"""The plan of a run, made from the checked options."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sys
+import uuid
+from typing import Any, cast
+
+import click
+
+from kleader import system
+from kleader.cli import api_access, ignored, monitoring, options, types
+from kleader.cli.command_line import Option
+from kleader.cli.console import fail
+from kleader.election import timing
+from kleader.election.duration import text
+from kleader.election.record import LONGEST_DURATION
+from kleader.exits import FAILED
+from kleader.ipc.plan import FOR_LIFE, Plan
+from kleader.locks import file_lock
+
+_MAX_NAME = 253  # characters
+# Interpreters, shells, and programs that run other programs.
+_WRAPPERS = re.compile(
+    r"python.*|(pypy|ruby|perl|php|lua|luajit|node|nodejs|deno|bun|java|tclsh|wish|guile)-?[\d.]*"
+    r"|dotnet|mono|erl|iex|elixir|mix|racket|Rscript|julia|groovy|scala|clojure|[gmn]?awk"
+    r"|(a|ba|c|da|k|mk|nu|o|pw|rba|t?c|x?on|y|z|fi)?sh(-?[\d.]+)?|busybox|toybox|env|sudo|su|doas|run0|pkexec|nice|ionice"
+    r"|chrt|taskset|nohup|setsid|stdbuf|time|timeout|unbuffer|xargs|parallel|exec|command|chroot|unshare|nsenter|setpriv"
+    r"|capsh|gosu|su-exec|runuser|tini|dumb-init|catatonit|flock|numactl|prlimit|choom|script|strace|ltrace|gdb|valgrind"
+    r"|perf|npx|npm|yarn|pnpm|bunx|uv|uvx|pipx|pdm|poetry|pipenv|conda|mamba|bundle|rake|make|go|cargo|mvn|gradle|sbt"
+    r"|docker|podman|nerdctl|kubectl|ssh|screen|tmux|systemd-run|firejail|bwrap|fakeroot|faketime|watch|entr|kleader|s6-\w+"
+)
+# Fields of the plan that have the value of the option of the same name.
+_SAME = (
+    *("force", "busy_exit_code", "on_loss", "loss_exit_code", "restart", "until_empty", "stop_timeout"),
+    *("health_period", "health_failures", "log_format"),
+)
+_HOOKS = ("standby", "on_new_leader", "health", "pod_label")
+
+
+def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = False) -> tuple[Plan, list[str]]:
+    """Check the options; return the plan and warnings about them. click.UsageError: exit status 2.
+
+    ``for_pods``: Pods will run it, so the environment of this process says nothing about them.
+    """
+    for one, other in (("wait", "no_wait"), ("v", "quiet"), ("release", "no_release")):
+        options.command_line_wins(params, one, other)
+    run = cast("click.Group", click.get_current_context().find_root().command).commands["run"]
+    warnings = list(ignored.warnings({str(param.envvar) for param in run.params if isinstance(param, Option)}))
+    times = timings(params)
+    lock, path = params["lock"] if params["leader_elect"] else ("", "")
+    namespace = types.namespace_name("--namespace", params["namespace"])
+    pod_namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
+    name = _name(params["name"], lock, path, command[0], warnings)
+    owned_by_pod = lock == FOR_LIFE and not for_pods
+    if owned_by_pod:  # a Pod owns nothing in another namespace
+        namespace = namespace or pod_namespace
+    if lock == "file":
+        namespace = namespace or pod_namespace or "default"
+        path = path or _default_path(namespace, name)
+        if params["no_release"]:
+            raise click.UsageError("--no-release: a file lock ends with its processes; leave the option out")
+        if unused := _cluster_options(params):
+            warnings.append(f"--lock file uses no cluster: leave out {', '.join(unused)}, or choose another lock type")
+    if params["force"] and lock and not lock.startswith("endpoints"):
+        warnings.append(f"--force does nothing with --lock {lock}: it is for endpoints and endpointsleases")
+    identity = types.identity(params["identity"]) if params["identity"] is not None else _default_identity()
+    wait = 0.0 if params["no_wait"] else None if params["wait"] == types.LIVE else params["wait"]
+    if lock not in {"", "file", FOR_LIFE} and wait and wait <= times.lease_duration:
+        warnings.append(
+            f"--wait {text(wait)} is not longer than the lease duration {text(times.lease_duration)}:"
+            " the lock of a leader that crashed cannot be acquired in that time"
+        )
+    plan = Plan(
+        command=command,
+        path=[place for place in sys.path if place and os.path.isabs(place)],
+        started=system.clock(),
+        lock=lock,
+        namespace=namespace,
+        name=name,
+        file=path,
+        identity=identity,
+        pod=_own_pod(namespace, pod_namespace) if owned_by_pod else "",
+        pod_uid=os.environ.get("POD_UID", "") if lock == FOR_LIFE else "",
+        labels=dict(params["lock_label"]),
+        coordinated=_coordinated(params, lock, identity, warnings),
+        binary_version=params["binary_version"] or "",
+        emulation_version=params["emulation_version"] or params["binary_version"] or "",
+        strategy=params["coordinated_strategy"],
+        api=api_access.access(params),
+        lease_duration=times.lease_duration,
+        renew_deadline=times.renew_deadline,
+        retry_period=times.retry_period,
+        grace=times.grace,
+        kill=times.kill,
+        skew=times.skew,
+        request_timeout=_request_timeout(params["request_timeout"], times),
+        wait=wait,
+        live=params["wait"] == types.LIVE and not params["no_wait"],
+        release=bool(params["release"]) if lock == FOR_LIFE else not params["no_release"],
+        stop_signal=_stop_signal(params["stop_signal"]),
+        stop_group=params["stop_signal_to"] == "group",
+        **_hooks(params, lock, warnings),
+        labelled=_labelled_pod() if params["pod_label"] and lock and not for_pods else [],
+        http=monitoring.address_text(*params["http"]) if params["http"] else "",
+        http_fd=-1,
+        state_file=os.path.abspath(params["state_file"]) if params["state_file"] else "",
+        verbosity=0 if params["quiet"] else 1 + (params["v"] or 0),
+        **{name: params[name] for name in _SAME},
+    )
+    return plan, warnings
+
+
+def timings(params: dict[str, Any]) -> timing.Timing:
+    """The checked timings; click.UsageError shows the sum that does not fit."""
+    given = [params[name] for name in ("lease_duration", "renew_deadline", "retry_period")]
+    try:
+        times = timing.choose(*given, grace=params["loss_grace"], kill=params["kill_budget"], skew=params["clock_skew"])
+    except timing.TimingError as error:
+        raise click.UsageError(str(error)) from None
+    if times.kill <= 0:
+        raise click.UsageError(f"kill budget {text(times.kill)}: SIGKILL takes some time; 500ms is the default")
+    if times.lease_duration > LONGEST_DURATION:
+        limit = text(LONGEST_DURATION)
+        raise click.UsageError(f"lease duration {text(times.lease_duration)} is longer than a year: {limit} at most")
+    return times
+
+
+def _cluster_options(params: dict[str, Any]) -> list[str]:
+    """The long names of the options that were given and that only a cluster gives a meaning."""
+    known = [param for param in click.get_current_context().command.params if isinstance(param, Option)]
+    for_cluster = [param for param in known if param.section == options.CLUSTER or param.name == "lock_label"]
+    return [max(param.opts, key=len) for param in for_cluster if params[str(param.name)]]
+
+
+def _coordinated(params: dict[str, Any], lock: str, identity: str, warnings: list[str]) -> bool:
+    """Whether the control plane names the leader."""
+    binary, emulation = params["binary_version"], params["emulation_version"]
+    unused = {"binary-version": binary, "emulation-version": emulation}
+    unused["coordinated-strategy"] = params["coordinated_strategy"] != types.STRATEGY
+    if lock and not params["coordinated"]:
+        warnings += [f"--{name} does nothing without --coordinated" for name, value in unused.items() if value][:1]
+    if not lock or not params["coordinated"]:
+        return False
+    if lock != "lease":
+        raise click.UsageError(f"--coordinated: the control plane names leaders only of Leases, not with --lock {lock}")
+    if not binary:
+        raise click.UsageError("--coordinated needs --binary-version: the control plane chooses by versions")
+    if emulation and types.precedence(emulation) > types.precedence(binary):
+        raise click.UsageError(f"--emulation-version {emulation} is newer than --binary-version {binary}")
+    types.candidate_name(identity)
+    return True
+
+
+def _request_timeout(given: float | None, times: timing.Timing) -> float:
+    limit = times.request_timeout
+    if given is not None and not 0 < given <= limit:
+        rule = f"it must be more than 0s, and at most half the renew deadline, {text(limit)}"
+        raise click.UsageError(f"--request-timeout {text(given)}: {rule}")
+    return limit if given is None else given
+
+
+def _stop_signal(number: int | None) -> int:
+    if number in {signal.SIGKILL, signal.SIGSTOP}:
+        raise click.UsageError("--stop-signal: no process can handle KILL or STOP; choose another signal")
+    return number or 0
+
+
+def _hooks(params: dict[str, Any], lock: str, warnings: list[str]) -> dict[str, Any]:
+    """The plan's hooks. Without an election none has a meaning."""
+    if params["health_period"] <= 0:
+        raise click.UsageError(f"--health-period {text(params['health_period'])} must be more than 0s")
+    if lock == "file" and params["pod_label"]:
+        raise click.UsageError("--pod-label needs a cluster: leave it out, or choose another lock than --lock file")
+    found = {name: params[name] or [] for name in _HOOKS}
+    for name in [name for name, value in found.items() if value and not lock]:
+        warnings.append(f"--{name.replace('_', '-')} does nothing with --leader-elect=false")
+        found[name] = []
+    return found
+
+
+def _pod_name(option: str) -> str:
+    """The name of this Pod. Only the downward API knows it for certain."""
+    if not (pod := os.environ.get("POD_NAME", "")):
+        hint = "set it by the downward API, to metadata.name"
+        raise click.UsageError(f"{option} needs the name of the Pod in POD_NAME: {hint}")
+    return types.object_name(pod, "POD_NAME")
+
+
+def _own_pod(namespace: str, pod_namespace: str) -> str:
+    """The Pod that will own the lock."""
+    pod = _pod_name(f"--lock {FOR_LIFE}")
+    if pod_namespace and namespace != pod_namespace:
+        where = f"the namespace of its Pod, {pod_namespace} by POD_NAMESPACE"
+        raise click.UsageError(f"--lock {FOR_LIFE} is in {where}: leave -n {namespace} out")
+    return pod
+
+
+def _labelled_pod() -> list[str]:
+    """Namespace, name and uid of this Pod."""
+    pod = _pod_name("--pod-label")
+    namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
+    return [namespace, pod, os.environ.get("POD_UID", "")]
+
+
+def _default_path(namespace: str, name: str) -> str:
+    try:
+        return file_lock.default_path(namespace, name)
+    except file_lock.LockFileError as error:
+        fail(error.strerror, FAILED)
+
+
+def _name(given: str | None, lock: str, path: str, command: str, warnings: list[str]) -> str:
+    """The name of the lock; "" without an election. That of a lock file only names it: the path is the lock."""
+    if given:
+        return types.object_name(given)
+    if not lock:
+        return ""
+    if path:
+        base = os.path.basename(path)
+        return base.removesuffix(".lock") or base
+    return _name_from_command(command, warnings)
+
+
+def _name_from_command(command: str, warnings: list[str]) -> str:
+    """The base name of the command as an object name.
+
+    click.UsageError for interpreters, shells and wrappers: their name would join unrelated jobs in one lock.
+    """
+    base = os.path.basename(command)
+    if _WRAPPERS.fullmatch(base):
+        raise click.UsageError(
+            f"give --name: unrelated jobs would share a lock named after {base}, or an upgrade would change its name"
+        )
+    name = re.sub(r"[^a-z0-9.-]+", "-", base.lower())
+    name = re.sub(r"[-.]*\.[-.]*", ".", name).strip("-.")[:_MAX_NAME].rstrip("-.")
+    if not name:
+        raise click.UsageError(f"give --name: {base or command!r} cannot be made the name of a lock")
+    if name != base:
+        warnings.append(f"the lock is named {name}, after the command {base}: give --name to choose another name")
+    return name
+
+
+def _default_identity() -> str:
+    """The host's name and a UUID, as kube-controller-manager's."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"

@@ -1,0 +1,54 @@
+"""Requests to the API server that no term depends on: they may fail, and no exception is raised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kleader.kube.client import ApiClient
+from kleader.kube.errors import ForbiddenError, LockError
+
+if TYPE_CHECKING:
+    from kleader.kube.credentials import Credentials
+    from kleader.log import Log
+
+TIMEOUT = 5.0  # seconds for one request
+
+
+class BestEffortCall:
+    """Each request has a connection of its own, so that no request of the lock waits for it.
+
+    ``event``: of the log; ``failure``: a sentence for a request that failed; ``grant``: one for a missing permission.
+    The log warns of a missing permission once. If the call ``is_important``, it warns of other failures too, and of
+    each again after a success.
+    """
+
+    def __init__(  # noqa: PLR0913 - what the log says of it
+        self, credentials: Credentials, log: Log, *, event: str, failure: str, grant: str, is_important: bool = False
+    ) -> None:
+        self._credentials, self._log = credentials, log
+        self._event, self._failure, self._grant, self._is_important = event, failure, grant, is_important
+        self._warned: set[str] = set()
+
+    async def run(self, method: str, target: str, body: dict[str, Any]) -> bool:
+        """Whether the request succeeded."""
+        api = ApiClient(self._credentials, shared=True)
+        try:
+            await api.call(method, target, body, TIMEOUT)
+        except ForbiddenError as error:
+            self._report(self._grant, str(error), warn=True)
+        except LockError as error:
+            self._report(self._failure, str(error), warn=self._is_important)
+        except Exception as error:  # noqa: BLE001 - no exception may end a term
+            self._report(self._failure, f"{type(error).__name__}: {error}", warn=self._is_important)
+        else:
+            if self._is_important:
+                self._warned.clear()
+            return True
+        finally:
+            api.close()
+        return False
+
+    def _report(self, what: str, reason: str, *, warn: bool) -> None:
+        is_news = warn and what not in self._warned
+        (self._log.warning if is_news else self._log.debug)(f"{what}: {reason}", event=self._event)
+        self._warned |= {what} if warn else set()

@@ -1,0 +1,218 @@
+"""The file lock's elector: waits for the lock in flock(2), then holds it, and kills the command if the supervisor dies.
+
+It shares the open files with the supervisor, which forked it: a lock that it takes is held by both.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import time
+
+from kleader import system
+from kleader.election.duration import text
+from kleader.exits import FAILED, NOT_ACQUIRED
+from kleader.ipc import messages as m
+from kleader.locks import file_lock, path_lock
+from kleader.procs.process_tracker import ProcessTracker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kleader.ipc.channel import Channel
+    from kleader.ipc.plan import Plan
+    from kleader.log import Log
+    from kleader.system import Process
+
+_CHECK_EVERY = 1.0  # seconds between two checks of the lock file's path and of the tree
+_RETRY_EVERY = 0.1  # seconds between two tries while another leader has the lock of the path
+_ALARM_EVERY = 0.5  # seconds, after --wait is over: the first alarm may come a moment before flock(2) is entered
+
+
+class _WaitIsOver(Exception):  # noqa: N818
+    """--wait is over."""
+
+
+class FileElector:
+    """One candidacy for the file lock, and the term that follows."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what it shares with the supervisor
+        self,
+        plan: Plan,
+        channel: Channel,
+        log: Log,
+        supervisor: Process,
+        fd: int,
+        path_fds: Sequence[int],
+    ) -> None:
+        self._plan, self._channel, self._log, self._fd, self._path_fds = plan, channel, log, fd, path_fds
+        self._supervisor = supervisor
+
+    def run(self) -> None:
+        """Return once the lock is released, or the supervisor is dead and its command killed."""
+        assign = self._assignment()
+        if assign is None:
+            return
+        self._term = assign.term
+        supervisor = self._supervisor
+        self._tracker = ProcessTracker(supervisor.pid, supervisor.start, m.MARKER + assign.incarnation, assign.excluded)
+        for pid, start in assign.started:
+            self._tracker.add(pid, start)
+        self._tracker.scan()
+        if not assign.leading and not self._acquire(assign):
+            return
+        self._lead()
+
+    def _assignment(self) -> m.Assign | None:
+        self._wait_for_message(None)
+        first = self._channel.receive()[:1]
+        return first[0] if first and isinstance(first[0], m.Assign) else None
+
+    # --- waiting
+
+    def _acquire(self, assign: m.Assign) -> bool:
+        """Take the lock and say so to the supervisor. Until then it dies with it: no command runs that it must kill."""
+        system.die_with_parent(signal.SIGKILL)
+        if os.getppid() != self._supervisor.pid:
+            return False
+        try:
+            if not self._lock():
+                return False
+        except _WaitIsOver:
+            self._report_failure()
+            return False
+        except OSError as error:  # a file system without locks
+            reason = f"cannot lock {self._plan.file}: {error.strerror}: give --lock file:PATH on another file system"
+            self._channel.send(m.Failed(self._term, reason, FAILED))
+            return False
+        system.die_with_parent(0)
+        if os.getppid() != self._supervisor.pid:
+            return False
+        return self._become_leader(assign)
+
+    def _lock(self) -> bool:
+        """False: the path names another file by now, and the supervisor has to open that one."""
+        plan = self._plan
+        if not file_lock.acquire(self._fd, wait=False):
+            self._report_holder()
+            if self._gives_up_at_once:  # the kernel's lock is held by the living
+                raise _WaitIsOver
+            self._set_alarm()
+            file_lock.acquire(self._fd, wait=True)
+        pause = 0.001  # the last leader's end lets go of the path a moment before or after the lock
+        keys: list[int] = []
+        while file_lock.in_place(self._fd, plan.file):
+            keys = keys or path_lock.path_keys(plan.file)  # once: in two orders, two could wait for each other
+            if path_lock.acquire_path(self._path_fds, keys):
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                return file_lock.in_place(self._fd, plan.file)
+            if pause >= _RETRY_EVERY:
+                self._log.repeated(
+                    "the lock file was removed or replaced under a leader: waiting for its end",
+                    event="lock_file_replaced",
+                )
+                if self._gives_up_at_once:
+                    raise _WaitIsOver
+            self._set_alarm()  # not before the first try: a short --wait takes what is free
+            time.sleep(pause)
+            pause = min(_RETRY_EVERY, 2 * pause)
+        return False
+
+    @property
+    def _gives_up_at_once(self) -> bool:
+        """Whether --wait allows no waiting for a lock that another process holds. It is for the first candidacy."""
+        return self._term == 1 and (self._plan.wait == 0 or self._plan.live)
+
+    def _set_alarm(self) -> None:
+        if self._plan.wait and self._term == 1:
+            signal.signal(signal.SIGALRM, _on_alarm)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+            left = self._plan.started + self._plan.wait - system.clock()
+            signal.setitimer(signal.ITIMER_REAL, max(1e-6, left), _ALARM_EVERY)
+
+    def _report_holder(self) -> None:
+        if holder := file_lock.last_holder(self._fd):
+            self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
+        elif not self._gives_up_at_once:
+            self._log.info("the lock is held, and its file does not tell by whom", event="holder_unknown")
+
+    def _report_failure(self) -> None:
+        record = file_lock.read_record(self._fd) or {}
+        acquired = file_lock.number(record, "acquireTime")
+        since = ""
+        if acquired is not None:
+            since = f" since {text(max(0, round(time.time() - acquired / 1e6)))}"
+        who = file_lock.last_holder(self._fd) or "another process"
+        reason = f"held by {who[:256]}{since}; the lock is free when it has ended"
+        self._channel.send(m.Failed(self._term, reason, NOT_ACQUIRED))
+
+    def _become_leader(self, assign: m.Assign) -> bool:
+        """The token is on disk before anything is started on it."""
+        wall = time.time_ns() // 1000
+        token = file_lock.next_token(self._fd, wall)
+        transitions = file_lock.number(file_lock.read_record(self._fd) or {}, "transitions")
+        count = 0 if transitions is None else transitions + 1
+        record = {
+            "holderIdentity": self._plan.identity,
+            "incarnation": assign.incarnation,
+            "acquireTime": wall,
+            "transitions": count,
+            "token": str(token),
+            "pid": self._supervisor.pid,
+        }
+        try:
+            file_lock.write_record(self._fd, record)
+        except OSError as error:
+            reason = f"cannot write the fencing token into {self._plan.file}: {error.strerror}"
+            self._channel.send(m.Failed(self._term, reason, FAILED))
+            return False
+        self._log.role = "leader"
+        self._channel.send(m.Lead(self._term, math.inf, math.inf, str(token), wall, count, self._plan.namespace))
+        return True
+
+    # --- leading
+
+    def _lead(self) -> None:
+        lost = False
+        while True:
+            self._wait_for_message(_CHECK_EVERY)
+            for message in self._channel.receive():
+                if message.term != self._term:
+                    continue
+                if isinstance(message, m.Started):
+                    self._tracker.add(message.pid, message.start, message.excluded)
+                elif isinstance(message, m.Empty):
+                    why = "" if message.release else "asked not to"
+                    self._channel.send(m.Released(self._term, message.release, why))
+                    return
+                elif isinstance(message, m.Again):
+                    return  # the supervisor opens the file anew
+            if not self._channel.open:
+                self._supervisor_died()
+                return
+            self._tracker.scan()
+            if not lost and not file_lock.in_place(self._fd, self._plan.file):
+                lost = True
+                reason = f"the lock file {self._plan.file} was removed or replaced"
+                self._channel.send(m.Lost(self._term, reason, kill_now=True))
+
+    def _supervisor_died(self) -> None:
+        """Kill what is left of the command. This process ends after that, which closes the lock."""
+        if self._tracker.has_command:
+            while not self._tracker.kill_until_none():
+                self._log.repeated(
+                    "some of the command's processes will not die: the lock is kept", event="processes_not_killed"
+                )
+            self._log.error("the supervisor is gone: killed what was found of the command", event="supervisor_died")
+
+    def _wait_for_message(self, seconds: float | None) -> None:
+        poll = select.poll()
+        poll.register(self._channel.fd, select.POLLIN)
+        poll.poll(None if seconds is None else seconds * 1000)
+
+
+def _on_alarm(_number: int, _frame: object) -> None:
+    raise _WaitIsOver

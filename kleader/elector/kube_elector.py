@@ -1,0 +1,150 @@
+"""The elector of a lock at the Kubernetes API."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kleader.election.acquire import SILENT
+from kleader.election.timing import JITTER
+from kleader.elector import successor
+from kleader.elector.k8s_events import EventRecorder
+from kleader.elector.loop import Loop
+from kleader.elector.pod_label import Pod, PodLabel
+from kleader.ipc import messages as m
+from kleader.kube.client import ApiClient
+from kleader.kube.credentials import Credentials
+from kleader.kube.errors import LockError, SetUpError
+from kleader.locks.factory import make_lock
+from kleader.locks.leader_for_life import PodContext
+from kleader.locks.lease_candidate import Description, LeaseCandidate, served_version
+from kleader.procs.process_tracker import has_survivors
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from kleader.ipc.channel import Channel
+    from kleader.ipc.plan import Plan
+    from kleader.locks.base import Lock
+    from kleader.log import Log
+
+
+def main(  # noqa: PLR0913, PLR0917 - what it was started with
+    plan: Plan,
+    channel: Channel,
+    log: Log,
+    supervisor: tuple[int, int],
+    reader_command: Callable[[str], list[str]],
+    instance_socket: socket.socket | None,
+) -> None:
+    """Run until the election is over. It ignores all signals: the channel to the supervisor ends it.
+
+    ``supervisor``: pid and start time. ``reader_command``: of the process that reads kubeconfigs (see Credentials).
+    ``instance_socket``: shared with the supervisor, for leader-for-life. The event loop is not closed: that would wait
+    for a name resolution, which cannot be interrupted.
+    """
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    async def find_lock(assign: m.Assign) -> tuple[Lock, EventRecorder]:
+        credentials = Credentials(plan.api, reader_command, partial(log.warning, event="credentials_notice"))
+        await credentials.refresh()
+        for notice in credentials.notices + credentials.changed_defaults(plan.namespace):
+            log.warning(notice, event="credentials_notice")
+        namespace = plan.namespace or credentials.namespace
+        api = ApiClient(credentials)
+        candidate = await make_candidate(plan, api, namespace, log) if plan.coordinated else None
+        if candidate and assign.leading:
+            candidate.keep_registered()  # in the background: the new elector of a leader must read the lock at once
+        context = _pod_context(plan, namespace, assign, instance_socket, channel) if instance_socket else None
+        lock = make_lock(
+            plan.lock,
+            api,
+            namespace,
+            plan.name,
+            plan.labels,
+            plan.lease_duration,
+            warn=partial(log.warning, event="lock_warning"),
+            force=plan.force,
+            held=successor.heard(plan, assign),
+            candidate=candidate,
+            context=context,
+        )
+        label = None
+        if plan.pod_label:
+            pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
+            label = PodLabel(credentials, log, pod, plan.pod_label)
+        return lock, EventRecorder(credentials, log, plan.identity, plan.name, label)
+
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())  # it logs tracebacks
+    logging.getLogger("asyncio").propagate = False
+    sys.unraisablehook = lambda event: log.debug(repr(event.exc_value), event="internal_warning")
+    asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, supervisor, find_lock).run())
+
+
+async def make_candidate(plan: Plan, api: ApiClient, namespace: str, log: Log) -> LeaseCandidate | None:
+    """The LeaseCandidate; None, with a warning, if the cluster has no coordinated election.
+
+    SetUpError: no answer to the one try of --no-wait, or within --wait.
+    """
+    version = await _served_version(plan, api, log)
+    if not version:
+        log.warning(
+            "the cluster has no coordinated election: it serves no leasecandidates (feature gate"
+            " CoordinatedLeaderElection); taking part in plain election instead",
+            event="coordination_unavailable",
+        )
+        return None
+    description = Description(plan.identity, plan.name, plan.binary_version, plan.emulation_version, plan.strategy)
+    tolerance = plan.kill + plan.skew  # the command is dead so long before the lease expires
+    client = ApiClient(api.credentials, shared=True)
+    warn = partial(log.repeated, event="lease_candidate_failed")
+    return LeaseCandidate(client, version, namespace, description, plan.request_timeout, tolerance, warn)
+
+
+async def _served_version(plan: Plan, api: ApiClient, log: Log) -> str:
+    last_error = SILENT
+    try:
+        while True:
+            try:
+                return await served_version(api, plan.request_timeout)
+            except LockError as error:
+                last_error = str(error)
+                if plan.wait == 0:
+                    raise SetUpError(last_error) from None
+                log.repeated(last_error, event="elector_set_up_failed")
+                pause = max(plan.retry_period, min(error.failure.retry_after, plan.lease_duration / (1 + JITTER)))
+            await asyncio.sleep(pause * (1 + random.random() * JITTER))  # noqa: S311 - spreads candidates
+    except asyncio.CancelledError:  # --wait is over
+        raise SetUpError(last_error) from None
+
+
+def _pod_context(
+    plan: Plan, namespace: str, assign: m.Assign, instance_socket: socket.socket, channel: Channel
+) -> PodContext:
+    """The Pod of this candidate. A process of an earlier term has these variables in its environment."""
+    names = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name, "POD_NAME": plan.pod}
+
+    def has_earlier_processes(excluded_incarnations: set[str], killed_incarnation: str) -> bool:
+        return has_survivors(names, m.MARKER, excluded_incarnations, killed_incarnation)
+
+    def save(state: str) -> None:
+        channel.send(m.Remember(assign.term, state))
+
+    return PodContext(
+        plan.pod,
+        plan.pod_uid,
+        instance_socket,
+        has_earlier_processes,
+        assign.incarnation,
+        assign.leading,
+        assign.memory,
+        save,
+    )

@@ -1,0 +1,122 @@
+"""``--pod-label``: a label on this candidate's Pod shows its role, so that a Service can select the leader's Pod.
+
+It routes, and never excludes: a candidate that is cut off from the API server cannot remove its label.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kleader import system
+from kleader.backoff import Backoff
+from kleader.election.state import Phase
+from kleader.elector.best_effort import BestEffortCall
+from kleader.kube.timeout import within
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kleader.election.state import State
+    from kleader.kube.credentials import Credentials
+    from kleader.log import Log
+
+_HANDOVER_SECONDS = 0.06  # in which this machine and the API server have a handover to do first
+_UNCERTAIN_SECONDS = 60.0  # for which an API server may still carry out a request that was not answered
+
+
+class Pod(NamedTuple):
+    """The Pod to be labelled. ``uid``: "" for whichever Pod has the name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class PodLabel:
+    """Writes the label until it is as it should be. One request at a time: the order of two would be unknown.
+
+    ``label``: its key, the leader's value, and the value of the other candidates, "" for no label.
+    """
+
+    def __init__(self, credentials: Credentials, log: Log, pod: Pod, label: Sequence[str]) -> None:
+        self._log, self._pod = log, pod
+        self._key, self._leader_value, self._standby_value = label
+        self._call = BestEffortCall(
+            credentials,
+            log,
+            event="pod_label_failed",
+            failure=f"the Pod's label {self._key} is not written",
+            grant=f"grant patch on pods, so that the label {self._key} shows which candidate leads",
+            is_important=True,
+        )
+        self._runs = False
+        self._wanted = ""
+        self._written: str | None = None  # None: unknown, as at the start, where an earlier process may have written it
+        self._changed = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    def follow(self, state: State) -> None:
+        """Note the election's state, after each step."""
+        self.command(runs=self._runs and state.phase is Phase.LEADING)
+
+    def command(self, *, runs: bool) -> None:
+        """Note that the command was started, or is asked to stop: from then on clients belong on another Pod."""
+        self._runs = runs
+        value = self._leader_value if runs else self._standby_value
+        if value != self._wanted:
+            self._changed.set()
+        self._wanted = value
+        if value != self._written and not (self._work and not self._work.done()):
+            self._work = asyncio.get_running_loop().create_task(self._write_until_done())
+
+    async def settle(self, seconds: float) -> float:
+        """Wait until the label is as it should be, at most so many seconds; the seconds that it took."""
+        began = system.clock()
+        if self._work:
+            await asyncio.wait([self._work], timeout=seconds)
+        return system.clock() - began
+
+    async def _write_until_done(self) -> None:
+        backoff = Backoff(0.5, 30.0)
+        while self._written != self._wanted:
+            self._changed.clear()
+            value = self._wanted
+            if value == self._leader_value:
+                await self._sleep(_HANDOVER_SECONDS)
+                if value != self._wanted:  # the term is over
+                    continue
+            if await self._write(value):
+                self._written = value
+                backoff.reset()
+            else:
+                self._written = None
+                if value == self._leader_value:
+                    asyncio.get_running_loop().call_later(_UNCERTAIN_SECONDS, self._write_again)
+                await self._sleep(backoff.pause())
+
+    def _write_again(self) -> None:
+        """The leader's value, written without an answer, may have been stored after the standby's value."""
+        if self._written == self._standby_value:
+            self._written = None
+        self.command(runs=self._runs)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep until another value is wanted, at most so many seconds."""
+        try:
+            async with within(seconds):
+                await self._changed.wait()
+        except asyncio.TimeoutError:
+            return
+
+    async def _write(self, value: str) -> bool:
+        metadata: dict[str, Any] = {"labels": {self._key: value or None}}
+        if self._pod.uid:
+            metadata["uid"] = self._pod.uid  # refused for another Pod of this name
+        namespace, name = (urllib.parse.quote(part, safe="") for part in self._pod[:2])
+        target = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        is_written = await self._call.run("PATCH", target, {"metadata": metadata})
+        if is_written:
+            self._log.debug(f"the Pod's label {self._key} is {value or 'removed'}", event="pod_label_written")
+        return is_written

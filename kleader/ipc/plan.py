@@ -1,0 +1,97 @@
+"""The checked options of one ``kleader run``: the command line makes them, the processes of the run read them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from kleader import __version__
+
+_READ_BYTES = 1 << 16
+FOR_LIFE = "leader-for-life"
+OTHER_VERSION = 78  # exit status (EX_CONFIG, sysexits.h) of a process whose code is not of the plan's version
+
+
+class OtherVersionError(Exception):
+    """The plan was written by another version of kleader, whose options and messages may mean something else."""
+
+
+class Plan(NamedTuple):
+    """One run. Every value is valid and final: no process that reads it checks it again. Durations are in seconds."""
+
+    command: list[str]
+    path: list[str]  # sys.path of the command line, for the processes that import its packages
+    started: float  # CLOCK_BOOTTIME when kleader was started
+    # the lock
+    lock: str  # lease, configmap, endpoints, configmapsleases, endpointsleases, leader-for-life, file, or "": none
+    namespace: str  # "": the elector finds out
+    name: str
+    file: str  # the lock file's path
+    identity: str
+    pod: str  # the Pod of this process, for leader-for-life alone
+    pod_uid: str  # "": whichever Pod has that name
+    labels: dict[str, str]
+    force: bool  # do what the lock would refuse to do
+    coordinated: bool  # take part in coordinated election, where the cluster has it
+    binary_version: str
+    emulation_version: str
+    strategy: str  # of coordinated election
+    api: dict[str, str]  # kubeconfig, context, cluster, user, server, as
+    # timing
+    lease_duration: int
+    renew_deadline: float
+    retry_period: float
+    grace: float
+    kill: float
+    skew: float
+    request_timeout: float
+    wait: float | None  # None: without end
+    live: bool
+    busy_exit_code: int  # the status where another candidate held the lock until the end of the wait
+    # the command
+    on_loss: str  # exit or wait
+    loss_exit_code: int
+    restart: str  # no, on-failure or always
+    until_empty: bool
+    release: bool
+    stop_signal: int  # 0: the signal that kleader received, or TERM
+    stop_group: bool
+    stop_timeout: float
+    # other commands: empty lists are none
+    standby: list[str]
+    on_new_leader: list[str]
+    health: list[str]
+    health_period: float
+    health_failures: int
+    pod_label: list[str]  # key, the leader's value, and the value of the other candidates, "" for no label
+    labelled: list[str]  # the Pod with that label: its namespace, "" for the lock's, name, and uid, "" if unknown
+    # monitoring
+    http: str  # ADDR:PORT; "": no server
+    http_fd: int  # the socket that listens there
+    state_file: str  # "": none
+    # logs
+    log_format: str
+    verbosity: int
+
+
+def save(plan: Plan, fd: int) -> None:
+    """Write the plan into an open file, from its start, with this version of kleader."""
+    data = json.dumps({"version": __version__, **plan._asdict()}).encode()
+    offset = 0
+    while offset < len(data):
+        offset += os.pwrite(fd, data[offset:], offset)
+
+
+def load(fd: int) -> Plan:
+    """Read it back, without moving the file's offset, which all processes that hold the file share.
+
+    OtherVersionError: kleader was upgraded under a running supervisor, and the code of this process is the new one's.
+    """
+    data = b""
+    while piece := os.pread(fd, _READ_BYTES, len(data)):
+        data += piece
+    fields = json.loads(data)
+    if fields.pop("version", None) != __version__:
+        raise OtherVersionError
+    return Plan(**fields)

@@ -1,0 +1,1 @@
+"""The Kubernetes API: connections, credentials, calls, watches, and what the answers mean."""

@@ -1,0 +1,58 @@
+"""The annotations that kleader keeps on the object of a lock beside the record; see kleader(7).
+
+Each write of kleader's replaces them all. Other candidates keep annotations that they do not know and write the record
+anew: so the mark of a handover names the record that it belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kleader.election.record import Record, micro_time, to_annotation
+from kleader.kube.metadata import string_map
+
+INCARNATION = "kleader/incarnation"  # of the term; "" (leader-for-life): the lock was released
+REQUEST = "kleader/request"  # a request to the holder
+HANDED_OVER = "kleader/given"  # the renewTime of the record whose holder was named by the last one
+ALL = frozenset({INCARNATION, REQUEST, HANDED_OVER})
+_YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # microseconds since the epoch
+
+
+def annotation(found: dict[str, Any], name: str = INCARNATION) -> object:
+    """An annotation of an object, of any JSON type; None if it has none of this name."""
+    return string_map(string_map(found.get("metadata")).get("annotations")).get(name)
+
+
+def field_manager(found: dict[str, Any], key: str = "") -> str:
+    """The field manager that last wrote the record, in the annotation ``key`` or in the spec; "" if unknown."""
+    path = ("f:metadata", "f:annotations", f"f:{key}") if key else ("f:spec", "f:renewTime")
+    entries = found.get("metadata", {}).get("managedFields")
+    managers = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    owners = [manager for manager in managers if _has_path(manager.get("fieldsV1"), path)]
+    return str(max(owners, key=lambda manager: str(manager.get("time") or ""), default={}).get("manager") or "")
+
+
+def _has_path(fields: object, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(fields, dict) or part not in fields:
+            return False
+        fields = fields[part]
+    return True
+
+
+def is_handed_over(found: dict[str, Any], record: Record) -> bool:
+    """Whether the object with this record is marked: the last holder named this one, which has not written it yet."""
+    time = record.renewed
+    return time is not None and _YEAR_1 <= time < _YEAR_10000 and annotation(found, HANDED_OVER) == micro_time(time)
+
+
+def handed_over_record(record: Record) -> str:
+    """The record as an annotation with the mark in it: whole seconds would not tell two writes of one second."""
+    return to_annotation(record, {HANDED_OVER: True})
+
+
+def is_handed_over_record(text: object) -> bool:
+    """Whether a valid record in an annotation has the mark."""
+    found = json.loads(text) if isinstance(text, str) else None
+    return isinstance(found, dict) and found.get(HANDED_OVER) is True

@@ -1,0 +1,263 @@
+"""The guards of killing: groups and namespaces at once, who is spared, who is dead, and the last resort."""
+
+from __future__ import annotations
+
+from tests.mutation.guard import Guard
+
+SWEEP = "unit/test_sweep.py::"
+LAST_RESORT = "process/test_last_resort.py::"
+
+MUTANTS = [
+    # --- groups
+    Guard(
+        "a group that a child leads is killed at once",
+        "procs.tree_killer:TreeKiller._kill_group_of",
+        "os.killpg(group, signal.SIGKILL)",
+        "pass",
+        "unit/test_sweep.py::test_a_childs_whole_group_is_killed_at_once_where_the_child_leads_it",
+    ),
+    Guard(
+        "and the group that was made for the command, though its leader is gone",
+        "procs.tree_killer:TreeKiller._kill_group_of",
+        "group not in {pid, self._tree.group}",
+        "group != pid",
+        "unit/test_sweep.py::test_the_group_made_for_the_command_is_killed_by_what_is_left_in_it",
+    ),
+    Guard(
+        "a group that is not the command's is left alone",
+        "procs.tree_killer:TreeKiller._kill_group_of",
+        "group in done or group <= 1 or group not in {pid, self._tree.group}",
+        "group in done or group <= 1",
+        "unit/test_sweep.py::test_a_group_that_others_may_be_in_is_never_killed",
+    ),
+    Guard(
+        "what kill(2) takes for its own group, or for all processes, is none",
+        "procs.tree_killer:TreeKiller._kill_group_of",
+        "group in done or group <= 1 or group not in {pid, self._tree.group}",
+        "group in done or group not in {pid, self._tree.group}",
+        "unit/test_sweep.py::test_a_group_that_others_may_be_in_is_never_killed",
+    ),
+    # --- PID 1
+    Guard(
+        "as PID 1 what outlives a round is killed with all of the namespace",
+        "procs.tree_killer:TreeKiller._kill_all",
+        "os.kill(-1, signal.SIGKILL)",
+        "pass",
+        "unit/test_sweep.py::test_as_pid_1_past_kill_at_what_outlives_a_round_is_killed_with_all_of_the_namespace",
+    ),
+    Guard(
+        "not before kill_at",
+        "procs.tree_killer:TreeKiller._found",
+        "max(self.began_at, self._deadline.kill_at)",
+        "self.began_at",
+        "unit/test_sweep.py::test_before_kill_at_pid_1_kills_nothing_but_the_command",
+    ),
+    Guard(
+        "all processes are killed as PID 1 alone",
+        "procs.tree_killer:TreeKiller._kill_all",
+        "os.getpid() != 1",
+        "False",
+        "unit/test_sweep.py::test_all_processes_are_never_killed_at_once",
+    ),
+    Guard(
+        "not beside what was there before kleader",
+        "procs.tree_killer:TreeKiller._kill_all",
+        "self._tree.bystanders.any_from_start",
+        "False",
+        "unit/test_sweep.py::test_all_processes_are_never_killed_at_once",
+    ),
+    # --- the cgroup that kleader was started alone in
+    Guard(
+        "past kill_at what outlives a round is killed with its cgroup",
+        "procs.tree_killer:TreeKiller._kill_all",
+        "self.killed_all = cgroup.kill_all(self._tree.cgroup, self._living())",
+        "",
+        "unit/test_sweep.py::"
+        "test_past_kill_at_what_outlives_a_round_is_killed_with_the_cgroup_that_kleader_was_alone_in",
+    ),
+    Guard(
+        "and by the elector in the supervisor's place",
+        "elector.watchdog:Watchdog._kill",
+        "self._tracker.kill_cgroup()",
+        "pass",
+        "unit/test_watchdog.py::test_what_outlives_a_round_is_killed_with_the_whole_cgroup",
+    ),
+    Guard(
+        "and when the supervisor is dead",
+        "procs.process_tracker:ProcessTracker.kill_until_none",
+        "system.clock() >= kill_at",
+        "False",
+        "unit/test_watchdog.py::test_a_dead_supervisors_tree_is_killed_with_the_whole_cgroup_once_kill_at_has_passed",
+    ),
+    Guard(
+        "no cgroup is killed before kill_at",
+        "procs.process_tracker:ProcessTracker.kill_until_none",
+        "system.clock() >= kill_at",
+        "True",
+        "unit/test_watchdog.py::test_a_dead_supervisors_tree_is_killed_with_the_whole_cgroup_once_kill_at_has_passed",
+    ),
+    Guard(
+        "a cgroup is killed where kleader was started alone in it",
+        "procs.cgroup:alone_in",
+        "_pids(place) == [os.getpid()] and (not below)",
+        "not below",
+        "unit/test_cgroup.py::test_beside_another_process_there_is_none",
+    ),
+    Guard(
+        "and alone below it",
+        "procs.cgroup:alone_in",
+        "_pids(place) == [os.getpid()] and (not below)",
+        "_pids(place) == [os.getpid()]",
+        "unit/test_cgroup.py::test_where_others_may_be_below_there_is_none",
+    ),
+    Guard(
+        "and is in it still",
+        "procs.cgroup:kill_all",
+        "not place or os.getpid() not in _pids(place) or (not _all_in(_path('self'), pids))",
+        "not place or not _all_in(_path('self'), pids)",
+        "unit/test_cgroup.py::test_who_was_moved_to_another_cgroup_kills_none",
+    ),
+    Guard(
+        "no cgroup is killed that a process of the command would outlive",
+        "procs.cgroup:kill_all",
+        "not place or os.getpid() not in _pids(place) or (not _all_in(_path('self'), pids))",
+        "not place or os.getpid() not in _pids(place)",
+        "unit/test_cgroup.py::test_none_is_killed_while_a_process_of_the_command_is_in_another",
+    ),
+    Guard(
+        "and the elector asks of all that it knows to be alive",
+        "procs.process_tracker:ProcessTracker.kill_cgroup",
+        "[pid for pid, start in self._known.items() if is_alive(pid, start)]",
+        "[]",
+        "unit/test_watchdog.py::test_a_dead_supervisors_tree_is_killed_with_the_whole_cgroup_once_kill_at_has_passed",
+    ),
+    Guard(
+        "the second guard kills no cgroup beside what was there before kleader",
+        "procs.process_tracker:ProcessTracker.kill_cgroup",
+        "not self._bystanders.any_from_start",
+        "True",
+        "unit/test_watchdog.py::test_the_second_guard_kills_no_cgroup_beside_what_was_there_before_kleader",
+    ),
+    # --- who is dead
+    Guard(
+        "a traced zombie with one thread is dead",
+        "procs.tree_killer:TreeKiller.poll",
+        "children == [] or (now >= self.next_at and self._tree.is_empty())",
+        "children == []",
+        "unit/test_sweep.py::test_a_zombie_that_another_process_traces_is_dead_and_holds_up_nothing",
+    ),
+    Guard(
+        "what a traced zombie leaves behind is looked for once more",
+        "procs.tree_killer:ProcessTree.is_empty",
+        "all(map(system.dead_for_good, children)) and self.children() == children",
+        "all(map(system.dead_for_good, children))",
+        "unit/test_sweep.py::test_an_orphan_of_a_traced_zombie_is_not_missed",
+    ),
+    # --- who is spared
+    Guard(
+        "what was there before kleader is not killed",
+        "procs.tree_killer:ProcessTree.children",
+        "[pid for pid in found if pid not in bystanders]",
+        "found",
+        "unit/test_sweep.py::test_what_was_there_before_kleader_is_not_killed_while_it_lives",
+    ),
+    Guard(
+        "what was there before kleader is not the tree's for who signals or lists that",
+        "procs.tree_killer:ProcessTree.below",
+        "self.own_pids | self.bystanders.living().keys()",
+        "self.own_pids",
+        "unit/test_sweep.py::test_what_was_there_before_kleader_is_neither_told_of_nor_asked_to_stop",
+    ),
+    Guard(
+        "a child is killed whose group may not be asked for",
+        "procs.tree_killer:TreeKiller._kill_group_of",
+        "try:\n    group = os.getpgid(pid)\nexcept PermissionError:\n    return",
+        "try:\n    group = os.getpgid(pid)\nfinally:\n    pass",
+        "unit/test_sweep.py::test_a_child_whose_group_may_not_be_asked_for_is_killed",
+    ),
+    Guard(
+        "nobody is woken for bystanders that are gone",
+        "procs.bystanders:Bystanders.scan",
+        "now + SCAN_EVERY if self._may_grow else float('inf')",
+        "now + SCAN_EVERY",
+        "unit/test_sweep.py::test_nobody_is_woken_for_bystanders_that_are_gone",
+    ),
+    Guard(
+        "who is there before the command is none of it",
+        "supervisor.child:Command.fork",
+        "self.tree.bystanders.add_all_but(self.tree.own_pids)",
+        "pass",
+        "process/test_tree.py::test_what_a_helper_starts_while_kleader_waits_is_not_the_commands",
+    ),
+    Guard(
+        "the elector kills no bystanders that came after it",
+        "procs.process_tracker:ProcessTracker.add",
+        "self._bystanders.add(excluded)",
+        "",
+        "process/test_tree.py::test_what_a_helper_starts_while_kleader_waits_outlives_a_supervisor_that_is_killed",
+    ),
+    Guard(
+        "an elector's pid is excluded until it is reaped, and no longer",
+        "supervisor.child_process:ChildProcess.reaped",
+        "self._tree.own_pids.discard(self.pid)",
+        "pass",
+        "unit/test_sweep.py::test_an_elector_that_was_reaped_leaves_its_pid_to_the_command",
+    ),
+    # --- the last resort
+    Guard(
+        "a Python without pidfd_open kills by pid",
+        "system.procfs:kill",
+        "(OSError, AttributeError)",
+        "OSError",
+        "unit/test_procfs.py::test_a_python_without_pidfd_open_kills_by_pid",
+    ),
+    Guard(
+        "the supervisor has a last resort",
+        "supervisor.state_machine:RunStateMachine.kill_blindly",
+        "last_resort.kill_children(main.pid if main else 0, tree.own_pids, tree.bystanders)",
+        "",
+        "process/test_last_resort.py::test_where_the_killer_itself_has_no_memory_the_last_resort_kills_the_whole_tree",
+    ),
+    Guard(
+        "it kills no process that was there before kleader",
+        "supervisor.state_machine:RunStateMachine.kill_blindly",
+        "last_resort.kill_children(main.pid if main else 0, tree.own_pids, tree.bystanders)",
+        "last_resort.kill_children(main.pid if main else 0, tree.own_pids)",
+        "process/test_last_resort.py::test_the_last_resort_kills_no_process_that_was_there_before_kleader",
+    ),
+    Guard(
+        "it is taken whatever has failed before it",
+        "supervisor.state_machine:RunStateMachine.kill_blindly",
+        "BaseException",
+        "OSError",
+        "process/test_last_resort.py::test_where_the_killer_itself_has_no_memory_the_last_resort_kills_the_whole_tree",
+    ),
+    Guard(
+        "the elector has one, too",
+        "procs.process_tracker:ProcessTracker.kill_as_last_resort",
+        "last_resort.kill_known(self._known, self.supervisor if supervisor else 0)",
+        "pass",
+        "process/test_last_resort.py::test_the_elector_kills_the_command_and_its_group_where_its_own_killer_fails",
+    ),
+    Guard(
+        "it kills no process that has the pid of another",
+        "procs.last_resort:kill_known",
+        "pid > 1 and _start(pid) == known[pid]",
+        "pid > 1",
+        "process/test_last_resort.py::test_the_elector_kills_the_command_and_its_group_where_its_own_killer_fails",
+    ),
+    Guard(
+        "the second guard's last resort is taken whatever has failed",
+        "elector.watchdog:Watchdog._kill",
+        "Exception",
+        "OSError",
+        "unit/test_watchdog.py::test_where_the_second_guards_killer_fails_its_last_resort_acts",
+    ),
+    Guard(
+        "a kill is claimed where it is proven",
+        "elector.watchdog:Watchdog._kill",
+        "'killed the command in its place' if killed else ...",
+        "'killed the command in its place' if True else ...",
+        "unit/test_watchdog.py::test_a_kill_is_claimed_only_where_it_is_proven",
+    ),
+]

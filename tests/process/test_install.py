@@ -1,0 +1,174 @@
+"""`make install` below a prefix of any name, or a DESTDIR; an upgrade leaves each kleader that runs its own version."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from tests.process.conftest import guard_of, words
+from tests.process.test_elector import elector_of
+from tests.support.processes import descendants, wait_gone, wait_until
+from tools import install as installer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.checker import Witness
+    from tests.support.processes import Process, Processes
+
+    Install = Callable[[str], Path]
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = Path(click.__file__).parents[1]
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    return tmp_path / "it's a prefix"
+
+
+@pytest.fixture
+def install(prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs this tree as some version of kleader, with the packages of this Python in the place of an index's."""
+
+    def fetch(tree: Path) -> None:
+        tree.mkdir()
+        for package in PACKAGES.iterdir():
+            (tree / package.name).symlink_to(package)
+
+    def install(version: str) -> Path:
+        source = tmp_path / f"source of {version}"
+        shutil.copytree(ROOT / "kleader", source / "kleader", ignore=shutil.ignore_patterns("__pycache__"))
+        for file in ("tools/install.py", ".requirements/run.txt", "man/kleader.1"):
+            (source / file).parent.mkdir()
+            shutil.copy(ROOT / file, source / file)
+        init = source / "kleader" / "__init__.py"
+        init.write_text(re.sub(r'(?m)^__version__ = ".*"$', f'__version__ = "{version}"', init.read_text()))
+        monkeypatch.setattr(installer, "SOURCE", source)
+        monkeypatch.setattr(installer, "fetch", fetch)
+        return installer.install(prefix)
+
+    return install
+
+
+def test_a_leader_keeps_its_version_through_an_upgrade_and_its_elector_is_replaced_by_one_of_it(
+    install: Install, prefix: Path, processes: Processes, witness: Witness, lock: Path
+) -> None:
+    old = install("1.0")
+    leader = processes.start(
+        [prefix / "bin/kleader", "run", f"--lock=file:{lock}", "--name=t", "--", *witness.command()]
+    )
+    witness.wait_start()
+    new = install("2.0")
+    shown = subprocess.run([prefix / "bin/kleader", "--version"], capture_output=True, text=True, check=True).stdout
+    assert shown.split()[-1] == "2.0"
+    os.kill(first := guard_of(leader), signal.SIGKILL)
+    wait_until(lambda: guard_of(leader) != first, "another elector")
+    assert str(old / "kleader/launch.py") in words(guard_of(leader))
+    assert old != new
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    witness.check(terms=1)
+
+
+def electors_of(candidate: Process) -> list[int]:
+    return [pid for pid in descendants(candidate.pid) if "elect" in words(pid)]
+
+
+def test_a_waiting_candidate_s_elector_is_replaced_by_one_of_its_own_version_after_an_upgrade(
+    install: Install, prefix: Path, processes: Processes
+) -> None:
+    old = install("1.0")
+    candidate = processes.start([prefix / "bin/kleader", "run", "--name=t", "-s", "https://127.0.0.1:1", "--", "true"])
+    first = elector_of(candidate)
+    install("2.0")
+    os.kill(first, signal.SIGKILL)
+    wait_gone(first)
+    wait_until(lambda: electors_of(candidate), "another elector")
+    assert str(old / "kleader/launch.py") in words(electors_of(candidate)[0])
+    candidate.signal(signal.SIGTERM)
+    assert candidate.wait() == 128 + signal.SIGTERM
+
+
+def test_upgrades_and_downgrades_under_kleaders_that_start_all_the_time_are_noticed_by_none(
+    install: Install, prefix: Path, lock: Path
+) -> None:
+    """Each of them finds one whole version, the link being switched at once."""
+    install("1.0")
+    over, failed, runs = threading.Event(), list[str](), list[int]()
+
+    def run() -> None:
+        while not over.is_set():
+            argv = [str(prefix / "bin/kleader"), "run", f"--lock=file:{lock}", "--name=t", "--", "true"]
+            found = subprocess.run(argv, capture_output=True, text=True, check=False)
+            runs.append(found.returncode)
+            if found.returncode:
+                failed.append(found.stderr)
+
+    running = threading.Thread(target=run)
+    running.start()
+    try:
+        for version in ("2.0", "3.0"):
+            install(version)
+        wait_until(lambda: runs, "a run")
+        link = prefix / "lib/kleader"
+        trees = [tree.name for tree in link.parent.glob("kleader-*")]
+        for number in range(300):
+            installer._link(link, trees[number % 3])
+        before = len(runs)
+        wait_until(lambda: len(runs) > before + 1, "a last run")
+    finally:
+        over.set()
+        running.join()
+    assert not failed
+    assert len(trees) == 3
+
+
+def test_what_is_installed_already_is_not_written_to(install: Install, prefix: Path, tmp_path: Path) -> None:
+    tree = install("1.0")
+    before = {path: path.lstat().st_mtime_ns for path in tree.rglob("*")}
+    shutil.rmtree(tmp_path / "source of 1.0")
+    assert install("1.0") == tree
+    assert {path: path.lstat().st_mtime_ns for path in tree.rglob("*")} == before
+    assert not list(prefix.rglob(".kleader-*"))
+
+
+def make(tmp_path: Path, **places: str) -> subprocess.CompletedProcess[str]:
+    """`make install`; it ends before it fetches anything."""
+    argv = ["make", "--silent", "-C", str(ROOT), "install", *(f"{key}={value}" for key, value in places.items())]
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
+
+
+def test_a_prefix_that_is_not_absolute_is_refused_in_one_line(tmp_path: Path) -> None:
+    found = make(tmp_path, PREFIX="a b")
+    assert found.returncode != 0
+    assert [line for line in found.stderr.splitlines() if not line.startswith("make: ")] == [
+        "error: PREFIX must be an absolute path: a b"
+    ]
+
+
+def test_in_a_destdir_all_is_as_it_will_be_below_the_prefix(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links are relative, and a traceback names the files where they will be."""
+    shutil.rmtree(install("1.0"))
+    staged = tmp_path / "staged it"
+    tree = installer.install(staged / "usr", str(staged))
+    (tmp_path / "moved").mkdir()
+    moved = (staged / "usr").rename(tmp_path / "moved" / "usr")
+    assert subprocess.run([moved / "bin/kubectl-leader", "--version"], check=True, capture_output=True).stdout
+    (compiled,) = (moved / "lib" / tree.name / "kleader" / "__pycache__").glob("launch.*.pyc")
+    assert marshal.loads(compiled.read_bytes()[16:]).co_filename == f"/usr/lib/{tree.name}/kleader/launch.py"  # noqa: S302

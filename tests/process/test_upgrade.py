@@ -1,0 +1,99 @@
+"""Another version of kleader is installed while this one runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.process.conftest import guard_of, lead
+from tests.process.test_elector import elector_of
+from tests.process.test_exporter import exporter_of
+from tests.support.processes import wait_gone
+from tests.support.upgrade import Installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.process.conftest import Heard, Scripted
+    from tests.support.checker import Witness
+    from tests.support.processes import Processes
+
+ENDS = "was replaced by another version while it runs, and cannot start an elector"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    return Installed(tmp_path / "lib")
+
+
+def test_a_candidate_whose_elector_dies_after_an_upgrade_ends_with_one_error(
+    processes: Processes, installed: Installed
+) -> None:
+    """The new version's elector does not start on the old version's plan."""
+    argv = [sys.executable, "-m", "kleader", "run", "--name=jobs", "-s", "https://127.0.0.1:1", "--", "true"]
+    candidate = processes.start(argv, cwd=installed.place)
+    elector = elector_of(candidate)
+    installed.upgrade()
+    os.kill(elector, signal.SIGKILL)
+    assert candidate.wait() == 125
+    assert candidate.err.count("ERROR") == 1
+    assert ENDS in candidate.err
+    assert "Traceback" not in candidate.err
+
+
+def test_a_leader_of_which_no_elector_can_be_started_after_an_upgrade_stops_its_command_in_order(
+    scripted: Scripted, witness: Witness, heard: Heard
+) -> None:
+    """The command gets the stop signal at once and the loss status follows; the lock is left to expire."""
+    process = scripted(witness.command(), [[0, "lead", lead(60, 70)]], other_version=True)
+    term = witness.wait_start()
+    os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
+    assert process.wait() == 255
+    wait_gone(term.pid)
+    assert process.err.count("ERROR") == 1
+    assert ENDS in process.err
+    assert "stopping the command with SIGTERM" in process.err
+    assert "killing" not in process.err
+    witness.check(terms=1)
+
+
+def test_a_leader_of_the_file_lock_gets_a_new_elector_of_the_code_that_runs(
+    processes: Processes, installed: Installed, witness: Witness, lock: Path
+) -> None:
+    """It is a fork of the supervisor, whose code was loaded when it started."""
+    argv = [sys.executable, "-m", "kleader", "run", f"--lock=file:{lock}", "--name=t", "--", *witness.command()]
+    leader = processes.start(argv, cwd=installed.place)
+    term = witness.wait_start()
+    installed.spoil()
+    os.kill(guard_of(leader), signal.SIGKILL)
+    leader.wait_err(r"replaced by pid \d+; the command goes on")
+    guard_of(leader)
+    witness.wait_beats(3)
+    assert witness.now(term).main.beats > 0
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    assert "ERROR" not in leader.err
+    witness.check(terms=1)
+
+
+def test_an_exporter_that_dies_after_an_upgrade_is_not_replaced_and_the_command_goes_on(
+    processes: Processes, installed: Installed, witness: Witness, lock: Path, tmp_path: Path
+) -> None:
+    options = [f"--lock=file:{lock}", "--name=t", f"--state-file={tmp_path}/state"]
+    leader = processes.start(
+        [sys.executable, "-m", "kleader", "run", *options, "--", *witness.command()], cwd=installed.place
+    )
+    term = witness.wait_start()
+    installed.upgrade()
+    os.kill(exporter_of(leader), signal.SIGKILL)
+    leader.wait_err("nothing answers HTTP or writes the state file until kleader is started again")
+    witness.wait_beats(3)
+    assert witness.now(term).main.beats > 0
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    assert leader.err.count("WARNING") <= 1, "the first attempt to restart it"
+    witness.check(terms=1)

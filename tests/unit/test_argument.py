@@ -1,0 +1,29 @@
+"""The argument for the promise, in kleader.election's docstring, points at code and at guards that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kleader import election
+from tests.mutation.guards import MUTANTS, TABLE
+from tests.support.guards import GUARDS
+
+KLEADER = Path(__file__).parents[2] / "kleader"
+TEXT = " ".join((election.__doc__ or "").split())
+LINES = re.findall(r"(\d)\. (.*?)(?= \d\. |$)", TEXT)
+POINTERS = re.findall(r'``(\S+): (\w+)``, guard "([^"]*)"', TEXT)
+KNOWN = GUARDS.keys() | {mutant.guard for mutant in MUTANTS} | {row.keeps for row in TABLE}
+
+
+def test_each_of_six_lines_points_somewhere() -> None:
+    assert [number for number, _ in LINES] == list("123456")
+    assert all("``, guard" in line for _, line in LINES)
+
+
+@pytest.mark.parametrize(("file", "name", "guard"), POINTERS)
+def test_a_pointer_is_resolved(file: str, name: str, guard: str) -> None:
+    assert re.search(rf"^(?:def|class) {name}\b", (KLEADER / file).read_text("utf-8"), re.MULTILINE)
+    assert guard in KNOWN

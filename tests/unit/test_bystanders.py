@@ -1,0 +1,20 @@
+"""Processes beside the command, which are not killed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kleader.ipc import messages as m
+from kleader.ipc.channel import _MAX_MESSAGE_BYTES
+from kleader.procs import bystanders
+from kleader.procs.bystanders import Bystanders
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_however_many_bystanders_there_are_the_elector_is_told_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is too long is not sent, and the elector would not know what to kill."""
+    monkeypatch.setattr(bystanders, "is_alive", lambda _pid, _start: True)
+    many = Bystanders({4_000_000 + i: 10**12 + i for i in range(20_000)})
+    assert len(m.encode(m.Started(1, 2, 3, many.listed))) < _MAX_MESSAGE_BYTES

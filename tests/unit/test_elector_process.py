@@ -1,0 +1,330 @@
+"""At most one elector at a time: the next one is started when the last one has been killed and reaped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from math import inf
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kleader import system
+from kleader.ipc import messages as m
+from kleader.ipc.channel import Channel
+from kleader.ipc.plan import Plan
+from kleader.log import Log
+from kleader.procs.reap import reap
+from kleader.procs.tree_killer import ProcessTree
+from kleader.supervisor.child import Child
+from kleader.supervisor.elector_process import ElectorProcess
+from kleader.supervisor.states import State
+from kleader.supervisor.term import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kleader.supervisor.child import Command
+
+PID = 4711  # of nobody
+
+
+class Scene:
+    """An elector that is a socket; what becomes of it is written down in order."""
+
+    heartbeat_timeout = 5.0
+    inherited: tuple[int, ...] = ()
+    releases = True
+    runs = False
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+        self.theirs: list[socket.socket] = []
+        self.tree = ProcessTree()
+        self.elector = self.made()
+
+    def made(self, lock: str = "lease") -> ElectorProcess:
+        known: dict[str, Any] = {"lock": lock, "wait": None, "request_timeout": 1.0, "release": True}
+        plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+        return ElectorProcess(plan, Log(verbosity=-1), self, cast("Command", self))
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
+        self.did.append("start")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.theirs.append(theirs)
+        return PID, Channel(ours)
+
+    def reaped(self, waitstatus: int, now: float) -> None:
+        self.elector.process.reaped(waitstatus, now)
+
+    def holder(self) -> str:
+        return ""
+
+    def let_go(self) -> None:
+        pass
+
+    def kill(self, pid: int, number: int) -> None:
+        assert (pid, number) == (PID, signal.SIGKILL)
+        self.did.append("kill" if self.hears() else "kill after the link's end")
+
+    def hears(self) -> bool:
+        """Whether the elector's end of the link is open still."""
+        channel = Channel(self.theirs[-1])
+        channel.receive()
+        return channel.open
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    made = Scene()
+    monkeypatch.setattr(os, "kill", made.kill)
+    monkeypatch.setattr(system, "below", lambda *_: iter(()))
+    made.elector.check(State.LEADING, leading(), 0)
+    made.did = []
+    yield made
+    for each in made.theirs:
+        each.close()
+    made.elector._hang_up(0)
+
+
+def leading() -> Term:
+    term = Term(1)
+    term.lead = m.Lead(1, 60, 70, "7", 0, 0, "n")
+    return term
+
+
+def test_an_elector_that_hangs_is_killed_before_its_link_is_closed(scene: Scene) -> None:
+    """Else it would take us for dead, and kill the command."""
+    assert wake_until(scene, State.LEADING, leading(), 6) == 5
+    assert scene.did == ["kill"]
+    assert not scene.hears()
+
+
+def test_the_next_elector_is_started_only_after_the_last_one_is_reaped(scene: Scene) -> None:
+    """One that sleeps in the kernel may wake up, and release its successor's term."""
+    term = leading()
+    wake_until(scene, State.LEADING, term, 6)
+    for now in (7, 70, 700):
+        scene.elector.check(State.LEADING, term, now)
+    assert "start" not in scene.did
+    scene.reaped(signal.SIGKILL, 701)
+    scene.elector.check(State.LEADING, term, 702)
+    assert scene.did[-1] == "start"
+
+
+def spoken(scene: Scene, now: float) -> None:
+    """A heartbeat of the elector arrives."""
+    Channel(scene.theirs[-1]).send(m.Ping(1))
+    scene.elector.receive(now)
+
+
+def wake_until(scene: Scene, state: State, term: Term, until: float) -> float:
+    """The supervisor wakes whenever something is due; when the elector is killed, or when there is no more."""
+    now = 0.0
+    while (due := scene.elector.due(state, term)) <= until and not scene.did:
+        now = max(now, due)
+        scene.elector.check(state, term, now)
+    return now
+
+
+@pytest.mark.parametrize(("state", "within"), [(State.LEADING, 5), (State.WAITING, 15)])
+def test_an_elector_that_hangs_is_killed_whether_it_leads_or_waits(scene: Scene, state: State, within: float) -> None:
+    """A candidate's would otherwise leave the lock to nobody, for ever. It speaks more rarely."""
+    term = leading() if state is State.LEADING else Term(1)
+    spoken(scene, 1)
+    assert wake_until(scene, state, term, 100) == 1 + within
+    assert scene.did == ["kill"]
+
+
+@pytest.mark.parametrize("state", [State.WAITING, State.LEADING])
+def test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_elector(scene: Scene, state: State) -> None:
+    """It had no chance to speak: it has some time of the supervisor's waking life to do so."""
+    term = leading() if state is State.LEADING else Term(1)
+    spoken(scene, 1)
+    for day in (1, 2, 3):
+        now = 86400 * day
+        scene.elector.check(state, term, now)
+        assert scene.elector.due(state, term) > now + 1
+        spoken(scene, now + 1)
+    assert scene.did == []
+    assert wake_until(scene, state, term, 86400 * 4) > 86400 * 3
+
+
+def test_a_candidates_elector_may_start_slowly(scene: Scene) -> None:
+    """On a crowded machine: no term waits for it, and one that were replaced over and over would never contend."""
+    scene.elector.replace(0)
+    scene.reaped(signal.SIGKILL, 0)
+    scene.did.clear()
+    scene.elector.check(State.WAITING, Term(1), 10)
+    assert scene.did == ["start"]
+    scene.did.clear()
+    assert 40 < wake_until(scene, State.WAITING, Term(1), 100) < 60
+    assert scene.did == ["kill"]
+
+
+def test_silent_since_is_kept_until_an_elector_sends_a_heartbeat(scene: Scene) -> None:
+    """Whoever is asked how this kleader is must not call it well for ever."""
+    elector, term = scene.elector, Term(1)
+    spoken(scene, 1)
+    assert elector.silent_since == inf
+    wake_until(scene, State.WAITING, term, 100)
+    assert 1 < elector.silent_since < 16, "hung"
+    silent_since = elector.silent_since
+    scene.reaped(signal.SIGKILL, 17)
+    scene.elector.check(State.WAITING, term, 18)
+    assert scene.did == ["kill", "start"]
+    assert elector.silent_since == silent_since, "another has started, and not said a word"
+    spoken(scene, 19)
+    assert elector.silent_since == inf
+
+
+def test_an_elector_that_has_ended_in_good_order_is_not_silent(scene: Scene) -> None:
+    scene.elector.end(Term(1), 1)
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    scene.elector.receive(2)
+    scene.reaped(0, 2)
+    assert scene.elector.silent_since == inf
+
+
+def test_an_elector_that_did_not_end_in_time_is_not_silent_once_none_is_wanted(scene: Scene) -> None:
+    """A candidate that is not well rests for as long as that lasts: what probes it is not to end it."""
+    elector, term = scene.elector, Term(1)
+    scene.elector.end(term, 1)
+    scene.elector.check(State.NOT_CONTENDING, term, scene.elector.due(State.NOT_CONTENDING, term))
+    assert scene.did == ["kill"]
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    elector.receive(5)
+    assert elector.silent_since == 5, "it cannot be reaped, perhaps"
+    scene.reaped(signal.SIGKILL, 6)
+    scene.elector.check(State.NOT_CONTENDING, term, 7)
+    assert elector.silent_since == inf
+
+
+def test_a_file_locks_elector_sends_nothing_while_it_waits_and_is_not_silent(scene: Scene) -> None:
+    """It blocks in flock(2), where only the kernel can hang."""
+    scene.elector._hang_up(0)
+    scene.heartbeat_timeout = inf
+    scene.elector = elector = scene.made()
+    elector.check(State.WAITING, Term(1), 0)
+    assert elector.due(State.WAITING, Term(1)) == inf
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    elector.receive(5)
+    assert elector.silent_since == 5
+    scene.reaped(signal.SIGKILL, 6)
+    elector.check(State.WAITING, Term(1), 7)
+    assert elector.silent_since == inf
+
+
+def test_an_elector_that_closed_its_link_is_killed(scene: Scene) -> None:
+    """It lives perhaps, and nobody hears what it does; and it is killed before it would take us for dead."""
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    scene.elector.receive(1)
+    assert scene.did == ["kill"]
+    assert not scene.hears()
+
+
+def test_an_elector_whose_queue_is_full_is_killed(scene: Scene) -> None:
+    for _ in range(10_000):
+        scene.elector.send(m.Alive(1, inf))
+        if scene.did:
+            break
+    assert scene.did[0].startswith("kill")
+
+
+def test_an_elector_that_was_stopped_is_killed(scene: Scene) -> None:
+    scene.reaped(signal.SIGSTOP << 8 | 0x7F, 1)
+    assert scene.did == ["kill"]
+
+
+def test_the_final_messages_of_an_elector_that_is_replaced_are_received(scene: Scene) -> None:
+    """It may have seen what the next elector has to know."""
+    Channel(scene.theirs[-1]).send(said := m.Remember(1, "60"))
+    scene.elector.replace(1)
+    assert scene.elector.receive(1) == [said]
+    assert scene.elector.receive(1) == []
+
+
+def test_a_command_that_was_reaped_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pid may be another's."""
+    sent: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda _pid, number: sent.append(number))
+    (gate_out, gate_in), (news_out, news_in) = os.pipe(), os.pipe()
+    command = Child(PID, gate_in, news_out, own_group=True, foreground=False)
+    command.send(signal.SIGTERM)
+    command.ended(0)
+    command.send(signal.SIGKILL)
+    assert sent == [signal.SIGTERM]
+    for fd in (gate_out, news_out, news_in):
+        os.close(fd)
+
+
+def test_no_more_children_are_reaped_in_a_turn_than_the_maximum() -> None:
+    """Processes that die all the time keep no deadline waiting."""
+    for _ in range(3):
+        if (pid := os.fork()) == 0:
+            os._exit(0)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert (len(reap(2)), len(reap(2))) == (2, 1)
+
+
+def test_an_elector_that_has_ended_is_not_waited_for_while_kleader_waits_for_something_else(scene: Scene) -> None:
+    """Such as a standby that takes its time to stop."""
+    term = Term(1)
+    scene.elector.end(term, 0)
+    assert scene.elector.due(State.RELEASING, term) == 3, "its last request, and a second"
+    scene.reaped(0, 1)
+    assert not scene.elector.process.pid
+    assert scene.elector.due(State.RELEASING, term) == inf
+
+
+def test_an_elector_that_died_before_it_was_asked_for_the_release_is_replaced_for_that(scene: Scene) -> None:
+    term = leading()
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    scene.elector.receive(0)
+    scene.reaped(signal.SIGKILL, 0)
+    scene.did.clear()
+    scene.elector.end(term, 1)
+    scene.elector.check(State.RELEASING, term, 1)
+    assert scene.did == ["start"]
+
+
+def test_an_elector_that_died_after_it_was_asked_for_the_release_is_not_replaced(scene: Scene) -> None:
+    """The release may have been done, and the record have been put back."""
+    term = leading()
+    scene.elector.end(term, 0)
+    scene.reaped(signal.SIGKILL, 1)
+    scene.elector.check(State.RELEASING, term, 1)
+    assert scene.did == []
+    assert scene.elector.due(State.RELEASING, term) == inf
+
+
+def test_a_lock_that_does_not_expire_is_released_by_another_elector_if_the_first_one_died_before(scene: Scene) -> None:
+    """Once."""
+    scene.elector._hang_up(0)
+    term, scene.elector = leading(), scene.made("leader-for-life")
+    scene.elector.check(State.LEADING, term, 0)
+    scene.did.clear()
+    scene.elector.end(term, 0)
+    scene.reaped(signal.SIGKILL, 1)
+    scene.elector.check(State.RELEASING, term, 1)
+    assert scene.did == ["start"]
+    sent = [type(each) for each in Channel(scene.theirs[-1]).receive()]
+    assert sent == [m.Assign, m.Stopping, m.Empty]
+    scene.reaped(signal.SIGKILL, 2)
+    assert scene.elector.due(State.RELEASING, term) == inf
+
+
+@pytest.mark.parametrize("way", ["it hung", "it ended"])
+def test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is_lost(scene: Scene, way: str) -> None:
+    """One that was killed guards nothing, reaped or not; after the loss none is started any more."""
+    term = leading()
+    assert scene.elector.kill_alone_at(term) == inf
+    if way == "it hung":
+        assert wake_until(scene, State.LEADING, term, 6) == 5
+    else:
+        scene.theirs[-1].shutdown(socket.SHUT_WR)
+        scene.elector.receive(5)
+    assert scene.elector.kill_alone_at(term) == 7
+    term.lost = True
+    assert scene.elector.kill_alone_at(term) == 5

@@ -1,0 +1,262 @@
+"""The file lock's guard, and what else holds the lock: which file is locked, and who lets go of it when."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from kleader import system
+from kleader.elector.file_elector import FileElector, _WaitIsOver
+from kleader.elector.start import FileElectors
+from kleader.ipc.channel import Channel
+from kleader.ipc.plan import Plan
+from kleader.locks import file_lock, path_lock
+from kleader.log import Log
+from kleader.procs.process_tracker import ProcessTracker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "the.lock"
+
+
+@pytest.fixture
+def plan(lock: Path) -> Plan:
+    known: dict[str, Any] = {"file": str(lock), "wait": None, "namespace": "n", "name": "t", "live": False}
+    return Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+
+
+@pytest.fixture
+def guard(plan: Plan) -> Iterator[FileElector]:
+    """One that has opened the file, and not locked it yet."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fd = file_lock.open_lock(plan.file)
+    path_fds = path_lock.open_path_locks(plan.file)
+    made = FileElector(plan, Channel(ours), Log(verbosity=-1), system.myself(), fd, path_fds)
+    made._term = 1
+    yield made
+    for each in (*path_fds, fd):
+        os.close(each)
+    ours.close()
+    theirs.close()
+
+
+def replace(lock: Path) -> None:
+    other = lock.with_suffix(".new")
+    other.write_bytes(b"")
+    other.replace(lock)
+
+
+def test_a_free_lock_is_taken(guard: FileElector) -> None:
+    """So that the tests below mean something."""
+    assert guard._lock()
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_lock_on_a_file_that_has_lost_its_name_is_none(guard: FileElector, lock: Path, how: str) -> None:
+    """Somebody else may lock the other file."""
+    if how == "removed":
+        lock.unlink()
+    else:
+        replace(lock)
+    assert not guard._lock()
+
+
+def test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away(guard: FileElector, lock: Path) -> None:
+    """By its lock on the path, which its guard and its supervisor hold: any of the path's bytes is enough."""
+    guard._plan = guard._plan._replace(wait=0)
+    leaders = path_lock.open_path_locks(str(lock))
+    assert len(leaders) == 2
+    for leader in leaders:
+        for key in path_lock.path_keys(str(lock)):
+            another = os.open(f"/proc/self/fd/{leader}", os.O_RDWR)
+            assert path_lock.acquire_path([another], [key])
+            with pytest.raises(_WaitIsOver):
+                guard._lock()
+            os.close(another)
+        os.close(leader)
+    assert guard._lock()
+
+
+def test_who_waits_for_a_path_keeps_to_its_bytes_though_they_change(
+    guard: FileElector, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path leads to another directory by now, where a hard link is the same file."""
+    guard._plan = guard._plan._replace(wait=0, file=str(lock.parent / "current" / lock.name))
+    for release in ("r1", "r2"):
+        (lock.parent / release).mkdir()
+        (lock.parent / release / lock.name).hardlink_to(lock)
+    (lock.parent / "current").symlink_to("r1")
+    asked: list[Sequence[int]] = []
+
+    def take(_fds: Sequence[int], keys: Sequence[int]) -> bool:
+        asked.append(keys)
+        if len(asked) == 1:
+            (lock.parent / "new").symlink_to("r2")
+            (lock.parent / "new").replace(lock.parent / "current")
+        return len(asked) > 1
+
+    monkeypatch.setattr(path_lock, "acquire_path", take)
+    assert guard._lock()
+    assert asked[0] == asked[1]
+
+
+# --- the bytes of a path
+
+SHOW = "import sys; from kleader.locks import path_lock; print(*path_lock.path_keys(sys.argv[1]))"
+MOUNTS = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
+
+
+def two(tmp_path: Path, first: str, script: str, second: str) -> tuple[set[str], set[str]]:
+    """The bytes of two paths in mounts of their own, the second's after the script."""
+    for release in ("r1", "r2"):
+        (tmp_path / release).mkdir()
+    (tmp_path / "current").symlink_to("r1")
+    show = f"{sys.executable} -c '{SHOW}'"
+    code = f"{show} $0/{first}; {script} {show} $0/{second}"
+    argv = [*MOUNTS, "sh", "-ec", code, str(tmp_path)]
+    before, after = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    return set(before.split()), set(after.split())
+
+
+@pytest.mark.parametrize(("first", "script", "second"), [
+    ("r1/l", "mount -t tmpfs none $0/r1;", "r1/l"),  # as given
+    ("current/l", "ln -sfn r2 $0/current; unshare --mount", "current/l"),  # as given, from other mounts
+    ("current/l", "mv $0/r1 $0/old; mkdir $0/r1;", "r1/l"),  # as resolved
+    ("r1/l", "mount --bind $0/r1 $0/r2;", "r2/l"),  # this very directory
+])  # fmt: skip
+def test_who_may_mean_the_same_lock_has_a_byte_in_common(tmp_path: Path, first: str, script: str, second: str) -> None:
+    """Whatever became of the path in between."""
+    before, after = two(tmp_path, first, script, second)
+    assert len(before & after) == 1
+
+
+@pytest.mark.parametrize(("script", "second"), [
+    ("", "r1/m"), ("", "r2/l"),
+    ('unshare --mount sh -c "mount -t tmpfs none $0/r1; \\"\\$@\\"" -', "r1/l"),  # a container's own
+])  # fmt: skip
+def test_who_means_another_lock_has_none(tmp_path: Path, script: str, second: str) -> None:
+    """Else one would wait for the other."""
+    before, after = two(tmp_path, "r1/l", script, second)
+    assert before
+    assert after
+    assert not before & after
+
+
+def test_the_bytes_of_a_path_are_taken_in_one_order(tmp_path: Path) -> None:
+    """Else two newcomers that have some in common could wait for each other."""
+    for number in range(20):
+        (tmp_path / f"{number}").symlink_to(tmp_path)
+        found = path_lock.path_keys(f"{tmp_path}/{number}/l")
+        assert len(found) == 4
+        assert found == sorted(found)
+
+
+def test_the_name_is_looked_at_again_once_its_path_is_had(
+    guard: FileElector, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between both looks a leader on the old file may have ended, and another begun on a new one."""
+
+    def take(_fds: Sequence[int], _keys: Sequence[int]) -> bool:
+        replace(lock)
+        return True
+
+    monkeypatch.setattr(path_lock, "acquire_path", take)
+    assert not guard._lock()
+
+
+def test_it_keeps_the_lock_until_what_a_dead_supervisor_left_is_dead(guard: FileElector) -> None:
+    """However long that takes."""
+
+    class Undying(ProcessTracker):
+        sweeps = 0
+
+        def kill_until_none(self, _kill_at: float = 0) -> bool:
+            self.sweeps += 1
+            return self.sweeps == 3
+
+    guard._tracker = tracker = Undying(1, -1, "KLEADER_TERM_none")
+    tracker.has_command = True
+    guard._supervisor_died()
+    assert tracker.sweeps == 3
+
+
+def test_who_lets_go_leaves_it_to_all_others_that_have_it_open(plan: Plan) -> None:
+    """A command, say, that will not die and was left: LOCK_UN would free the lock for everybody."""
+    guards = FileElectors(plan, Log(verbosity=-1), system.myself())
+    guards._open()
+    (fd,) = guards.inherited
+    assert file_lock.acquire(fd, wait=False)
+    inherited = os.dup(fd)
+    guards.let_go()
+    other = file_lock.open_lock(plan.file)
+    assert not file_lock.acquire(other, wait=False)
+    os.close(inherited)
+    assert file_lock.acquire(other, wait=False)
+    os.close(other)
+
+
+def test_a_new_candidacy_holds_nothing_of_the_last_one(plan: Plan) -> None:
+    """The guard that was killed may have locked it."""
+    guards = FileElectors(plan, Log(verbosity=-1), system.myself())
+    guards._open()
+    assert file_lock.acquire(guards.inherited[0], wait=False)
+    guards._open()
+    other = file_lock.open_lock(plan.file)
+    assert file_lock.acquire(other, wait=False)
+    os.close(other)
+    guards.let_go()
+
+
+def test_a_record_is_on_disk_before_it_counts(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that a crash took back would be given out twice."""
+    done: list[str] = []
+    write, sync = os.pwrite, os.fsync
+
+    def pwrite(fd: int, data: bytes, offset: int) -> int:
+        done.append("written")
+        return write(fd, data, offset)
+
+    def fsync(fd: int) -> None:
+        done.append("on disk")
+        sync(fd)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    monkeypatch.setattr(os, "fsync", fsync)
+    fd = file_lock.open_lock(str(lock))
+    file_lock.write_record(fd, {"token": "1"})
+    os.close(fd)
+    assert done == ["written", "on disk"]
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "virtiofs", "ceph", "lustre"])
+def test_a_file_system_of_many_machines_is_refused(plan: Plan, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(system, "filesystem", lambda _: kind)
+    with pytest.raises(file_lock.LockFileError) as refused:
+        file_lock.open_lock(plan.file)
+    assert f"is on {kind}" in cast("str", refused.value.strerror)
+
+
+def test_a_lock_file_that_may_not_be_opened_is_named_and_not_its_directory(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock.touch()
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(file_lock.LockFileError) as refused:
+        file_lock.open_lock(str(lock))
+    assert f"it is user {os.geteuid()}'s" in cast("str", refused.value.strerror)
+    assert "directory" not in cast("str", refused.value.strerror)

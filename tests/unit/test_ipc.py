@@ -1,0 +1,193 @@
+"""A channel carries messages: each arrives whole and in order, or not at all. A plan is read as it was saved."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+from kleader import __version__
+from kleader.ipc import channel
+from kleader.ipc import messages as m
+from kleader.ipc import plan as plans
+from kleader.ipc.channel import Channel, ReliableChannel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SAMPLES: dict[str, Any] = {
+    "int": 7,
+    "bool": True,
+    "str": "wörter\n\x00",
+    "float": 12.25,
+    "list[int]": [1, 2, 3],
+    "list[list[int]]": [[1, 2], [3, 4]],
+}
+
+
+def sample(kind: type[m.Message]) -> m.Message:
+    hints: dict[str, Any] = {
+        name: getattr(hint, "__forward_arg__", hint) for name, hint in kind.__annotations__.items()
+    }
+    return kind(**{name: SAMPLES[hint] for name, hint in hints.items()})
+
+
+@pytest.fixture(params=[socket.SOCK_SEQPACKET, socket.SOCK_STREAM], ids=["packets", "stream"])
+def link(request: pytest.FixtureRequest) -> Iterator[tuple[Channel, Channel]]:
+    ours, theirs = (Channel(end) for end in socket.socketpair(socket.AF_UNIX, request.param))
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("kind", get_args(m.Message), ids=lambda kind: kind.__name__)
+def test_every_message_is_received_as_it_was_sent(kind: type[m.Message], link: tuple[Channel, Channel]) -> None:
+    message = sample(kind)
+    assert link[0].send(message)
+    assert link[1].receive() == [message]
+
+
+def test_an_infinite_deadline_is_received_as_an_infinite_one() -> None:
+    """Infinity, which JSON does not have, is sent as null."""
+    lead = m.Lead(1, math.inf, math.inf, "9", 0, 0, "ns")
+    line = m.encode(lead)
+    assert json.loads(line)["stop_at"] is None
+    assert m.decode(line) == lead
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"lead"',
+        b"\xff\xfe",
+        b'{"type": "lead"}',
+        b'{"type": "nonsense", "term": 1}',
+        b'{"type": ["ping"], "term": 1}',
+        b'{"type": "ping", "term": "1"}',
+        b'{"type": "ping", "term": true}',
+        b'{"type": "ping", "term": 1, "more": 2}',
+        b'{"type": "ping", "term": null}',
+        b'{"type": "extend", "term": 1, "stop_at": NaN, "kill_at": 1.0}',
+        b'{"type": "extend", "term": 1, "stop_at": "soon", "kill_at": 1.0}',
+        b'{"type": "lost", "term": 1, "reason": "x", "kill_now": 1}',
+        b"[" * 100_000,
+    ],
+    ids=lambda line: ascii(line[:60]),
+)
+def test_bytes_that_are_no_message_are_ignored(line: bytes) -> None:
+    """They are ignored: no exception is raised, and no part of them is read."""
+    assert m.decode(line) is None
+
+
+def test_a_send_never_blocks(link: tuple[Channel, Channel]) -> None:
+    """Send is False while the peer does not read; what was sent before arrives in order."""
+    ours, theirs = link
+    sent = 0
+    while ours.send(m.Started(1, sent, 0)):
+        sent += 1
+    assert sent > 0
+    assert ours.open, "the queue is full, and the channel open"
+    arrived: list[m.Message] = []
+    while some := theirs.receive():
+        arrived += some
+    assert arrived == [m.Started(1, n, 0) for n in range(sent)]
+    assert theirs.open
+
+
+def test_no_message_overtakes_another_that_waits_for_room_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that wakes up in between learns that the term began before it learns that the lock was lost."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    elector, supervisor = ReliableChannel(ours), Channel(theirs)
+    lead, lost = m.Lead(1, math.inf, math.inf, "9", 0, 0, "ns"), m.Lost(1, "why", kill_now=True)
+    while elector.send(m.Ping(1)):
+        pass
+    assert not elector.send(lead)
+    plain, heard = Channel.send, list[m.Message]()
+
+    def hear() -> None:
+        while some := supervisor.receive():
+            heard.extend(some)
+
+    def send(channel: Channel, message: m.Message) -> bool:
+        if sent := plain(channel, message):
+            return sent
+        if message == lead:
+            hear()
+        return False
+
+    monkeypatch.setattr(Channel, "send", send)
+    elector.send(lost)
+    for _ in range(2):
+        hear()
+        elector.send(m.Ping(1))
+    hear()
+    assert [each for each in heard if each in {lead, lost}] == [lead, lost]
+    ours.close()
+    theirs.close()
+
+
+def test_a_message_that_is_too_long_does_not_hold_back_the_next_one() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    elector, supervisor = ReliableChannel(ours), Channel(theirs)
+    assert not elector.send(m.Observe(1, "x" * (1 << 22), "ns"))
+    assert elector.send(m.Ping(1))
+    assert supervisor.receive() == [m.Ping(1)]
+    ours.close()
+    theirs.close()
+
+
+def test_a_flood_of_messages_is_received_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that sends all the time cannot delay a deadline."""
+    monkeypatch.setattr(channel, "_MAX_MESSAGES", 3)
+    ours, theirs = (Channel(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    for _ in range(4):
+        ours.send(m.Ping(1))
+    assert (len(theirs.receive()), len(theirs.receive())) == (3, 1)
+    ours.close()
+    theirs.close()
+
+
+def test_the_last_messages_of_a_dead_peer_are_received(link: tuple[Channel, Channel]) -> None:
+    """After them the channel is closed."""
+    ours, theirs = link
+    theirs.send(m.Stopping(1))  # is never read: the kernel then tells of a reset before it hands over what came first
+    ours.send(m.Ping(1))
+    ours.close()
+    assert theirs.receive() == [m.Ping(1)]
+    theirs.receive()
+    assert not theirs.open
+    assert not theirs.send(m.Ping(1))
+
+
+@pytest.mark.parametrize("version", [None, "", "0.0.1", f"{__version__}.1", 1])
+def test_a_plan_of_another_version_is_refused(version: object) -> None:
+    plan = {"version": version} if version is not None else {}  # before 0.2 a plan had no version
+    fd = os.memfd_create("plan")
+    try:
+        os.write(fd, json.dumps({**plan, "an option of another version": 1}).encode())
+        with pytest.raises(plans.OtherVersionError):
+            plans.load(fd)
+    finally:
+        os.close(fd)
+
+
+def test_a_plan_is_read_as_it_was_saved_whatever_the_command_line_holds() -> None:
+    """Bytes that are no UTF-8, line ends, and a command line of half a megabyte come back unchanged."""
+    command = ["./worker", "\udcff\udc80", "a\nb", "x" * 500_000, "--", "ünï"]
+    names = plans.Plan.__annotations__
+    plan = plans.Plan(**{name: command if name == "command" else None for name in names})  # type: ignore[arg-type]
+    fd = os.memfd_create("plan")
+    try:
+        plans.save(plan, fd)
+        assert plans.load(fd) == plan
+        assert plans.load(fd) == plan, "each elector reads the same open file"
+    finally:
+        os.close(fd)

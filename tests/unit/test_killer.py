@@ -1,0 +1,49 @@
+"""The rounds of the one killer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kleader import system
+from kleader.procs import killer
+from kleader.procs.process_tracker import ProcessTracker
+from tests.support.processes import wait_until
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.support.processes import Processes
+
+
+def test_a_look_that_takes_longer_than_the_attempt_proves_that_no_process_is_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with thousands of processes on a busy machine: each attempt ended before its second look, for ever."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def look() -> list[system.Process]:
+        clock[0] += 1
+        return []
+
+    assert killer.kill_until_none(look, 0.1)
+
+
+def test_an_attempt_ends_though_each_look_finds_other_zombies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a chain of processes that each start the next and exit: the next means is tried, such as cgroup.kill."""
+    pids = iter(range(2, 100))
+    clock = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    assert not killer.kill_until_none(lambda: [system.Process(next(pids), 1, 1, "Z", 1, 1)], 10)
+
+
+def test_what_the_elector_finds_while_it_kills_is_known_to_its_last_resort(processes: Processes) -> None:
+    process = processes.start(["sh", "-c", "sleep 600 & echo $!; wait"])
+    wait_until(lambda: "\n" in process.out, "the command")
+    supervisor = system.process(process.pid)
+    assert supervisor
+    tracker = ProcessTracker(supervisor.pid, supervisor.start, "KLEADER_TERM_none")
+    tracker.add(1, -1)
+    tracker.kill_below_supervisor(0)
+    assert int(process.out) in tracker._known

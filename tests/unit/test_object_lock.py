@@ -1,0 +1,84 @@
+"""What is written of a lock, and which answers are of it, without a server: tests/cluster has a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kleader.election.events import Kind
+from kleader.election.record import Record
+from kleader.kube.errors import LockError
+from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
+from kleader.locks.lease import LeaseLock
+
+if TYPE_CHECKING:
+    from kleader.locks.object_lock import ObjectLock
+
+KINDS: list[type[ObjectLock]] = [LeaseLock, ConfigMapLock, EndpointsLock]
+HELD = Record("me", 15, 1_000_000, 1_000_000, 0)
+
+
+class Server:
+    """Stands for an Api: keeps what it is sent, and answers with what it has."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, dict[str, Any] | None]] = []
+        self.has: dict[str, Any] = {}
+
+    async def call(self, method: str, target: str, body: dict[str, Any] | None, _timeout: float) -> dict[str, Any]:
+        """As ApiClient does."""
+        self.sent.append((method, target, body))
+        return self.has
+
+    def unreadable(self, what: str) -> LockError:
+        """Likewise."""
+        return LockError(Kind.UNREACHABLE, what)
+
+
+def made(kind: type[ObjectLock]) -> tuple[Server, Any]:
+    server: Any = Server()
+    lock = kind(server, "n", "x", {})
+    metadata = {"name": "x", "namespace": "n", "uid": "the uid", "resourceVersion": "7"}
+    server.has = {"apiVersion": lock.api_version, "kind": lock.kind, "metadata": metadata}
+    if isinstance(lock, EndpointsLock):
+        lock.force = True
+    return server, lock
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_update_names_uid_and_resource_version_of_the_observation(kind: type[ObjectLock]) -> None:
+    """Without the uid a PUT makes a deleted object anew; without the version it overwrites what others wrote."""
+    server, lock = made(kind)
+    base = asyncio.run(lock.get(1))
+    asyncio.run(lock.write(base, HELD, "i", 1))
+    method, target, body = server.sent[-1]
+    assert body
+    assert (method, target.rpartition("/")[2]) == ("PUT", "x")
+    assert (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) == ("the uid", "7")
+
+
+@pytest.mark.parametrize(("kind", "method"), [(LeaseLock, "PUT"), (ConfigMapLock, "POST"), (EndpointsLock, "POST")])
+def test_creation_never_overwrites_an_object(kind: type[ObjectLock], method: str) -> None:
+    """The server refuses a PUT without a version for Leases alone."""
+    server, lock = made(kind)
+    asyncio.run(lock.write(None, HELD, "i", 1))
+    sent, _, body = server.sent[-1]
+    assert body
+    assert sent == method
+    assert not {"uid", "resourceVersion"} & set(body["metadata"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", [
+    {"kind": "Status"}, {"metadata": {"name": "y", "uid": "u", "resourceVersion": "1"}},
+    {"metadata": {"name": "x", "resourceVersion": "1"}}, {"metadata": {"name": "x", "uid": "u"}},
+    {"metadata": {"name": "x", "uid": "u", "resourceVersion": ""}}, {"metadata": []},
+], ids=str)  # fmt: skip
+def test_response_with_another_object_is_an_error(kind: type[ObjectLock], wrong: dict[str, Any]) -> None:
+    server, lock = made(kind)
+    server.has |= wrong
+    with pytest.raises(LockError) as error:
+        asyncio.run(lock.get(1))
+    assert error.value.failure.kind is Kind.UNREACHABLE

@@ -1,0 +1,166 @@
+"""Installs kleader: PREFIX/lib/kleader-VERSION-HASH, and a link PREFIX/lib/kleader to it that is switched at once.
+
+``python tools/install.py PREFIX [--destdir DIR]``; `make install` calls it. A tree is complete before it has its
+name, and is never written to or removed afterwards: a kleader that runs keeps its own version to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1]
+REQUIREMENTS = ".requirements/run.txt"
+PROGRAMS = {
+    "kleader": "kleader.cli.main:main",
+    "kubectl-leader": "kleader.cli.kubectl:leader",
+    "kubectl_complete-leader": "kleader.cli.kubectl:complete",
+}
+COMPLETIONS = {
+    "bash": "bash-completion/completions/kleader",
+    "zsh": "zsh/site-functions/_kleader",
+    "fish": "fish/vendor_completions.d/kleader.fish",
+}
+# The path is the tree's own, not the link's: what this process starts later is of the same version.
+LAUNCHER = """#!{python} -IS
+import os, sys
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+from {module} import {function}
+sys.exit({function}())
+"""
+
+
+def main() -> int:
+    """Install; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("prefix")
+    parser.add_argument(
+        "--destdir", default="", help="a directory that stands for / (of a package that is being built)"
+    )
+    args = parser.parse_args()
+    if not Path(args.prefix).is_absolute():
+        return _failed(f"PREFIX must be an absolute path: {args.prefix}")
+    if re.search(r"\s", python()) or len(python()) > 120:  # noqa: PLR2004 - execve(2): 255 bytes, 127 before Linux 5.1
+        return _failed(f"the path of this Python does not fit into a #! line: {python()}")
+    os.umask(0o022)
+    try:
+        install(Path(f"{args.destdir}{args.prefix}"), args.destdir)
+    except PermissionError as error:
+        return _failed(f"cannot write to {error.filename}: sudo make install, or make install PREFIX=$HOME/.local")
+    except subprocess.CalledProcessError:
+        return _failed(f"could not install what {REQUIREMENTS} names: it needs a package index")
+    return 0
+
+
+def install(root: Path, destdir: str = "") -> Path:
+    """Install below ``root``, which is PREFIX in ``destdir``. The tree."""
+    lib = root / "lib"
+    tree = lib / f"kleader-{version()}-{digest()}"
+    lib.mkdir(parents=True, exist_ok=True)
+    if not tree.exists():
+        with tempfile.TemporaryDirectory(prefix=".kleader-", dir=lib) as scratch:
+            new = Path(scratch, "tree")
+            build(new)
+            compileall.compile_dir(
+                new, quiet=1, workers=0, stripdir=scratch + "/tree", prependdir=_runs_at(tree, destdir)
+            )
+            new.rename(tree)
+    if (lib / "kleader").is_dir() and not (lib / "kleader").is_symlink():  # as kleader was installed before
+        (lib / "kleader").rename(lib / "kleader-before")
+    _link(lib / "kleader", tree.name)
+    for program in PROGRAMS:
+        _link(root / "bin" / program, f"../lib/kleader/bin/{program}")
+    for page in sorted((SOURCE / "man").glob("*.[1-9]")):
+        _copy(page, root / "share" / "man" / f"man{page.suffix[1:]}" / page.name)
+    for shell, place in COMPLETIONS.items():
+        _copy(tree / "completion" / shell, root / "share" / place)
+    print(f"installed {tree}")
+    if older := [each.name for each in lib.glob("kleader-*") if each != tree]:
+        print(f"left for those that run it, in {lib}: {' '.join(sorted(older))}")
+    return tree
+
+
+def build(tree: Path) -> None:
+    """All that runs, in a new directory."""
+    fetch(tree)
+    shutil.copytree(SOURCE / "kleader", tree / "kleader", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "bin").mkdir(exist_ok=True)
+    for program, function in PROGRAMS.items():
+        module, _, name = function.partition(":")
+        launcher = tree / "bin" / program
+        launcher.write_text(LAUNCHER.format(python=python(), module=module, function=name))
+        launcher.chmod(0o755)
+    (tree / "completion").mkdir()
+    for shell in COMPLETIONS:
+        argv = [str(tree / "bin" / "kleader"), "completion", shell]
+        (tree / "completion" / shell).write_bytes(subprocess.run(argv, capture_output=True, check=True).stdout)
+
+
+def fetch(tree: Path) -> None:
+    """The packages that kleader needs, from a package index, as their hashes want them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        venv.create(scratch, with_pip=True)
+        pip = [f"{scratch}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+        wheels = ["--require-hashes", "--only-binary", ":all:", "--no-compile"]
+        subprocess.run([*pip, *wheels, "--target", str(tree), "-r", str(SOURCE / REQUIREMENTS)], check=True)
+    shutil.rmtree(tree / "bin", ignore_errors=True)  # their programs, for that scratch
+
+
+def version() -> str:
+    """The version of the kleader that is installed."""
+    (found,) = re.findall(r'(?m)^__version__ = "(.*)"$', (SOURCE / "kleader" / "__init__.py").read_text())
+    return str(found)
+
+
+def digest() -> str:
+    """Of all that a tree is made from."""
+    made = hashlib.sha256(python().encode())
+    files = (path for path in (SOURCE / "kleader").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    for path in [SOURCE / "tools" / "install.py", SOURCE / REQUIREMENTS, *sorted(files)]:
+        made.update(f"\0{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
+    return made.hexdigest()[:10]
+
+
+def python() -> str:
+    """The path of this interpreter, by a name of its minor version, for which packages are compiled."""
+    base: str = sys._base_executable  # type: ignore[attr-defined]  # noqa: SLF001 - not a virtual environment's
+    return os.path.realpath(base)
+
+
+def _runs_at(tree: Path, destdir: str) -> str:
+    return str(tree).removeprefix(destdir)
+
+
+def _link(place: Path, to: str) -> None:
+    """A symbolic link, in the place of what is there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".kleader-") as scratch:
+        new = Path(scratch, "link")
+        new.symlink_to(to)
+        new.replace(place)
+
+
+def _copy(file: Path, place: Path) -> None:
+    """A file that everybody may read, in the place of what is there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".kleader-") as scratch:
+        Path(shutil.copy(file, scratch)).replace(place)
+    place.chmod(0o644)
+
+
+def _failed(why: str) -> int:
+    print(f"error: {why}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
