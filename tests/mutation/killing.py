@@ -66,6 +66,13 @@ MUTANTS = [
         "False",
         "unit/test_sweep.py::test_all_processes_are_never_killed_at_once",
     ),
+    Guard(
+        "nothing is released once all processes were killed",
+        "supervisor.state_machine:RunStateMachine._kill_more",
+        "self._killer.killed_all and (not self._term.lost)",
+        "False",
+        "process/test_deadline.py::test_nothing_is_released_once_all_of_the_namespace_was_killed",
+    ),
     # --- the cgroup that kleader was started alone in
     Guard(
         "past kill_at what outlives a round is killed with its cgroup",

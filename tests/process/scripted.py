@@ -8,7 +8,8 @@ the supervisor.
 options, command: kleader's. plan: what is otherwise in what the options make.
 fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before release";
 or where the forked child does: "before PDEATHSIG";
-or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's;
+or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's, one by
+one (all at once, kill(-1), is not refused);
 or "an old Python": it lacks what kernel headers before 5.3 had not;
 or "no killer": as it hears of a renewal, all that finds processes and kills them has no memory;
 or "undying": an elector that the supervisor kills does not die of it.
@@ -158,10 +159,15 @@ def lose_the_killer(*_: object) -> None:
 
 def refuse(pid: int, number: int) -> None:
     """As the kernel where the process has changed its user; the elector has not."""
-    line = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty: it has ended
+    line = Path(f"/proc/{pid}/cmdline").read_bytes() if pid > 0 else b""  # empty: it has ended
     if number == signal.SIGKILL and line and b"scripted" not in line:
         raise PermissionError
     KILL(pid, number)
+
+
+def refuse_group(_group: int, _number: int) -> None:
+    """Likewise, for each process of the group."""
+    raise PermissionError
 
 
 def spoil(fault: str) -> None:
@@ -170,7 +176,7 @@ def spoil(fault: str) -> None:
         RunStateMachine._on_extend = fail  # type: ignore[assignment,method-assign]
     elif fault == "may not kill":
         os.kill = refuse
-        os.killpg = refuse
+        os.killpg = refuse_group
     elif fault == "an old Python":
         del os.pidfd_open, os.memfd_create
     elif fault == "no killer":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import lead
+from tests.process.conftest import IN_NAMESPACE, lead
 from tests.process.test_file_lock import state, stop
 from tests.support.processes import PATIENCE, alive, wait_gone, wait_until
 
@@ -382,6 +382,19 @@ def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_re
     assert kleader.wait() == 128 + signal.SIGTERM
     kleader.wait_err("SIGTERM again: leaving processes that will not die; the lock is not released")
     assert heard("Empty") == []
+
+
+def test_nothing_is_released_once_all_of_the_namespace_was_killed(
+    scripted: Scripted, heard: Heard, tmp_path: Path
+) -> None:
+    """As PID 1, whose killing did not end by kill_at: kill(-1) took the elector too, and the lock runs out."""
+    left = tmp_path / "pid"
+    command = ["sh", "-c", f"sleep 600 & echo $! >{left}; exit 3"]
+    kleader = scripted(command, [[0, "lead", lead(3, 3)]], before=IN_NAMESPACE, fault="may not kill")
+    assert kleader.wait() == 255
+    assert left.exists()
+    assert "lost the lock: the deadline has passed" in kleader.err
+    assert not any(said["release"] for said in heard("Empty"))
 
 
 def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, heard: Heard) -> None:
