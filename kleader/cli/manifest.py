@@ -73,6 +73,13 @@ Examples:
             "Add a FlowSchema that keeps the election's requests ahead of load; needs a cluster administrator.",
             is_flag=True,
         ),
+        options.workload(
+            "--kube-version",
+            "The cluster's version: a field that it does not know is left out, an object refused.",
+            type=types.minor_version,
+            metavar="1.N",
+            show_default="1.29 or newer",
+        ),
     )
 )
 @options.run_options(without=NOT_IN_A_POD)
@@ -88,13 +95,14 @@ def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 -
         raise click.UsageError("--lock file: Pods do not share a machine's file; choose a lock in the cluster")
     plan, warnings = make_plan(list(command), {**params, **NOT_IN_A_POD}, for_pods=True)
     _check(plan, params["image"])
+    _check_version(params["kube_version"], flow_schema=params["flow_schema"])
     for warning in [*warnings, _RISK] if plan.pod_label else warnings:
         warn(warning)
     image = params["image"] or f"registry.example/{plan.name}"
     if params["image"] is None:
         warn(f"the image {image} is a placeholder: give --image")
     pods = workload.Workload(
-        image, *(params[name] for name in ("replicas", "cpu", "memory", "run_as_user", "writable_root"))
+        image, *(params[name] for name in ("replicas", "cpu", "memory", "run_as_user", "writable_root", "kube_version"))
     )
     plan = plan._replace(namespace=plan.namespace or api_access.default_namespace())
     objects = workload.objects(plan, _run_arguments(plan), pods)
@@ -117,6 +125,12 @@ def _check(plan: Plan, image: str | None) -> None:
         "".join(plan.command).encode()
     except UnicodeEncodeError:
         raise click.UsageError("the command is not UTF-8 text, so YAML cannot express it") from None
+
+
+def _check_version(minor: int | None, *, flow_schema: bool) -> None:
+    what, needed = ("--flow-schema", 29) if flow_schema else ("a PodDisruptionBudget of policy/v1", 21)
+    if minor is not None and minor < needed:
+        raise click.UsageError(f"--kube-version 1.{minor}: {what} needs Kubernetes 1.{needed}")
 
 
 def _run_arguments(plan: Plan) -> list[str]:

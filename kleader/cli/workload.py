@@ -25,6 +25,7 @@ _PRECEDENCE = 200  # that of kube-system's elections; other requests of service 
 
 _MAX_SERVICE_NAME = 63 - len("-leader")  # characters
 _PROBE_TIMEOUT = 5  # seconds: an overloaded node answers late, and restarts would load it more
+_EVICTION_POLICY_SINCE = 26  # Kubernetes 1.26; an older API server refuses the field
 _TMP_SIZE = "256Mi"  # a Pod that writes more is evicted before it fills the node's disk
 
 _DOWNWARD = ("POD_NAME", "POD_NAMESPACE", "POD_UID")  # the last for leader-for-life and --pod-label
@@ -39,6 +40,7 @@ class Workload(NamedTuple):
     memory: str
     user: int | None  # None: the image's own user
     writable_root: bool
+    kube_version: int | None  # the minor number of the cluster's version; None: it knows all that is printed
 
 
 def objects(plan: Plan, arguments: Sequence[str], workload: Workload) -> list[Object]:
@@ -50,7 +52,7 @@ def objects(plan: Plan, arguments: Sequence[str], workload: Workload) -> list[Ob
         _object(f"{_RBAC}/v1", "Role", plan, rules=rbac.role_rules(_needed(plan))),
         _object(f"{_RBAC}/v1", "RoleBinding", plan, roleRef=role, subjects=[subject]),
         _object("apps/v1", "Deployment", plan, spec=_deployment(plan, arguments, workload)),
-        _object("policy/v1", "PodDisruptionBudget", plan, spec=_disruption(plan)),
+        _object("policy/v1", "PodDisruptionBudget", plan, spec=_disruption(plan, workload.kube_version)),
     ]
     return [*objects, _service(plan)] if plan.pod_label else objects
 
@@ -118,12 +120,15 @@ def _selector(plan: Plan) -> Object:
     return {"matchLabels": _selected(plan)}
 
 
-def _disruption(plan: Plan) -> Object:
+def _disruption(plan: Plan, kube_version: int | None) -> Object:
     """A drain evicts one Pod at a time, and waits for its replacement.
 
     A Pod that is not ready may always be evicted: Pods that cannot start or cannot reach the API block no drain.
     """
-    return {"maxUnavailable": 1, "selector": _selector(plan), "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    spec = {"maxUnavailable": 1, "selector": _selector(plan)}
+    if kube_version is None or kube_version >= _EVICTION_POLICY_SINCE:
+        spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+    return spec
 
 
 def _deployment(plan: Plan, arguments: Sequence[str], workload: Workload) -> Object:

@@ -116,6 +116,8 @@ def _make_user_directory(path: str) -> None:
     make_directories(path)
     if problem := unsafe(path):
         raise LockFileError(problem)
+    if os.lstat(path).st_mode & 0o077:
+        os.chmod(path, 0o700)
 
 
 def make_directories(path: str) -> None:

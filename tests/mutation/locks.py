@@ -274,6 +274,20 @@ MUTANTS = [
         "process/test_file_lock.py::test_a_path_that_is_no_lock_file_is_refused_and_left_as_it_is",
     ),
     Mutant(
+        "no lock file is kept in another user's directory",
+        "locks/file_lock.py",
+        "found.st_uid == os.geteuid() and not found.st_mode & 0o022",
+        "not found.st_mode & 0o022",
+        "unit/test_file_elector.py::test_a_directory_of_another_user_is_no_place_for_lock_files",
+    ),
+    Mutant(
+        "nor in one that others may enter",
+        "locks/file_lock.py",
+        "        os.chmod(path, 0o700)\n",
+        "        pass\n",
+        "process/test_file_lock_place.py::test_a_directory_that_others_may_enter_is_the_users_alone_from_then_on",
+    ),
+    Mutant(
         "a file lock's token grows",
         "locks/file_lock.py",
         "        return max(int(previous) + 1, wall)\n",

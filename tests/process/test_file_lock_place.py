@@ -116,6 +116,9 @@ REFUSED = {
     f"mkdir -p {PLACE}; chmod 777 {PLACE}": "is not safe for lock files",
     "mount -o remount,ro,bind /srv": "Read-only file system",
 }
+if os.geteuid() == 0:  # who else could give it away?
+    give = f"mkdir -p {PLACE}; touch {PLACE}/default.t.lock; chmod 666 {PLACE}/*; chown -R 12345 {PLACE}"
+    REFUSED[give] = "is not safe for lock files"
 
 
 @pytest.mark.parametrize("mounts", REFUSED)
@@ -126,6 +129,13 @@ def test_a_user_without_a_place_of_its_own_is_told_what_to_write(as_user: As, mo
     assert REFUSED[mounts] in refused.err
     assert "give --lock file:PATH" in refused.err
     assert refused.err.count("\n") == 1
+
+
+def test_a_directory_that_others_may_enter_is_the_users_alone_from_then_on(as_user: As, home: Path) -> None:
+    """A lock file that others can open is theirs to hold for ever."""
+    place = home / ".local/state/kleader"
+    assert as_user("cron", "run", *LOCK, "--", "true", mounts=f"mkdir -p {PLACE}; chmod 755 {PLACE}").wait() == 0
+    assert place.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_path_serves_a_user_without_a_place_of_its_own(as_user: As, home: Path) -> None:

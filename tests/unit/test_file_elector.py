@@ -247,6 +247,14 @@ def test_a_file_system_of_many_machines_is_refused(plan: Plan, monkeypatch: pyte
     assert f"is on {kind}" in cast("str", refused.value.strerror)
 
 
+def test_a_directory_of_another_user_is_no_place_for_lock_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert file_lock.unsafe(str(tmp_path)) == ""
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert "is not safe for lock files" in file_lock.unsafe(str(tmp_path))
+
+
 def test_a_lock_file_that_may_not_be_opened_is_named_and_not_its_directory(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
