@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from tests.support.api import lease_path
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,8 +114,13 @@ class Fleet:
             self.path,
             lambda seen: seen and seen["spec"]["holderIdentity"] and instant(seen["spec"]["renewTime"]) > until,
             f"renewed {seconds:g} s later",
-            timeout=seconds + 30,
+            timeout=seconds + PATIENCE,
         )
+
+
+def version_of(thing: Object) -> int:
+    """Its resourceVersion, which grows with each write."""
+    return int(thing["metadata"]["resourceVersion"])
 
 
 def instant(micro_time: str) -> float:
@@ -180,23 +185,31 @@ class History(threading.Thread):
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(daemon=True)
         self._api, self._path = fleet.plane.api, fleet.path
-        self.states: list[tuple[float, Object]] = []
+        self._states: list[tuple[float, Object]] = []
         self._begun = threading.Event()
         self.start()
-        assert self._begun.wait(30), "the Lease's watch has not begun"
+        assert self._begun.wait(PATIENCE), "the Lease's watch has not begun"
 
     def run(self) -> None:
         with contextlib.suppress(OSError, AssertionError):
-            for kind, seen in self._api.watch(self._path, timeout=60):
+            for kind, seen in self._api.watch(self._path):
                 if kind in {"ADDED", "MODIFIED"}:
-                    self.states.append((now(), seen))
+                    self._states.append((now(), seen))
                 self._begun.set()
+
+    @property
+    def states(self) -> list[tuple[float, Object]]:
+        """All so far: where the watch is behind what the API server shows by now, it is waited for."""
+        shown = self._api.find(self._path)
+        if shown:
+            wait_until(lambda: any(version_of(seen) >= version_of(shown) for _, seen in self._states), "the watch")
+        return list(self._states)
 
     def last_of(self, holder: str, token: str) -> Object:
         """Return the last state under `holder` before the write whose resourceVersion is `token`."""
-        wait_until(lambda: any(seen["metadata"]["resourceVersion"] == token for _, seen in self.states), token)
+        wait_until(lambda: any(version_of(seen) >= int(token) for _, seen in self._states), f"version {token}")
         earlier: list[Object] = []
-        for _, seen in self.states:
+        for _, seen in self._states:
             if seen["metadata"]["resourceVersion"] == token:
                 break
             if seen["spec"]["holderIdentity"] == holder:

@@ -69,9 +69,9 @@ class Queue:
         with contextlib.suppress(ApiError):
             self.plane.api.delete(self._candidate(identity))
 
-    def leads(self, term: int, timeout: float = 60) -> str:
+    def leads(self, term: int) -> str:
         """Return the leader of this term, who must be the next in the queue, once all that wait have seen it lead."""
-        leader = self.witness.wait_start(term, timeout).identity
+        leader = self.witness.wait_start(term).identity
         assert leader == self.waiting.pop(0), self.witness.story()
         for identity in self.waiting:
             says = rf"the leader is {leader}$" if identity.startswith("k") else rf"new leader: {leader}$"
@@ -120,8 +120,8 @@ def test_a_crash_and_a_planned_coordinated_handover_at_the_default_timings(queue
     for kind in ("go", "k", "go"):
         queue.joins(kind, defaults=True)
     queue.ends(queue.leads(1), crash=True)
-    queue.ends(queue.leads(2, 90), crash=False)
-    queue.leads(3, 90)
+    queue.ends(queue.leads(2), crash=False)
+    queue.leads(3)
     queue.witness.check(terms=3)
     assert list(queue.complaints()) == []
     trials.count(2, "coordinated handovers between kleader and client-go with default timings")

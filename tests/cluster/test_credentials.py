@@ -70,6 +70,9 @@ def test_a_token_that_is_replaced_and_then_refused_costs_nothing(
         if how == "tokenFile":
             file.with_suffix(".new").write_text(own_plane.token(new))
             file.with_suffix(".new").replace(file)
+            wait_until(
+                lambda: not is_old(proxy.requests[-1]), "a request with the new one: none of before is under way"
+            )
         else:
             rewritten(config, {"token": own_plane.token(new)})
         refused = proxy.on(faults.answer(401, UNAUTHORIZED), where=is_old, times=None)

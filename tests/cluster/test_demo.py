@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.api import path
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
@@ -25,7 +26,7 @@ def test_the_demo_on_a_named_cluster_leaves_nothing_there(plane: Plane, namespac
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE,
     )
     assert shown.returncode == 0, shown.stderr
     assert f"{namespace}/kleader-demo-" in shown.stdout

@@ -90,8 +90,9 @@ def test_renewals_are_counted_and_a_standby_is_healthy_whatever_the_api_does(
         own_plane.apiserver.start()
         fleet.witness.wait_start(2)
         wait_until(lambda: get(new, "/readyz").status == 200, "the lock is read")
-        reconnected = [metrics(each)["kleader_watch_reconnects_total"] for each in (first, second)]
-        assert max(reconnected) > 0
+        wait_until(
+            lambda: max(metrics(each)["kleader_watch_reconnects_total"] for each in (first, second)) > 0, "a new watch"
+        )
         wait_until(
             lambda: sum(metrics(each)["leader_election_master_status"] for each in (first, second, new)) == 1, "one"
         )
@@ -162,6 +163,7 @@ def test_a_lock_that_does_not_expire_has_no_renewals_and_no_deadline(  # noqa: P
     wait_until(lambda: leader(first)["leading"], "the start is told")
     wait_until(lambda: says(second, "a"), "its leader is told")
     assert leader(first)["secondsLeft"] is None
+    wait_until(lambda: json.loads(state.read_text())["leading"], "the start is told in the file")
     told = json.loads(state.read_text())
     assert (told["lock"], told["leader"], told["leading"], told["token"]) == (LOCK, "a", True, term.token)
     assert told["stopAt"] is told["killAt"] is None

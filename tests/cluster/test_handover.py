@@ -59,7 +59,7 @@ class Trio:
         self.fleet.wait_renewals(1)
         kill_whole(self.leader())
         killed = now()
-        self._next(timeout=DURATION + 30)
+        self._next()
         old, new = self.witness.terms()[-2:]
         assert old.last / 1e9 <= killed
         last = history.last_of(old.identity, new.token)
@@ -67,9 +67,9 @@ class Trio:
         self._replace()
         return new.born / 1e9 - expiry
 
-    def _next(self, timeout: float = 30) -> float:
+    def _next(self) -> float:
         self.terms += 1
-        self.witness.wait_start(self.terms, timeout)
+        self.witness.wait_start(self.terms)
         return self.witness.gaps()[-1] / 1e9
 
     def _replace(self) -> None:

@@ -100,7 +100,7 @@ def test_the_lock_of_a_pod(  # noqa: PLR0917
     else:
         sick.wait_err("resting: not released: the lock stays with the Pod a")
         well.touch()
-        assert witness.wait_start(2, timeout=40).identity == "a"
+        assert witness.wait_start(2).identity == "a"
         sick.signal(signal.SIGTERM)
         assert sick.wait() == 0
     witness.check(terms=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from tests.cluster.asking import asker
 from tests.cluster.fleet import Fleet, elector, epoch, instant, now
 from tests.process.test_exporter import HTTP, port_of
 from tests.support.api import path
+from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
@@ -27,7 +29,7 @@ MASTER = "leader_election_master_status"
 OPTIONS = ("--on-loss=wait", "--log-format=json")
 ROOMY = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # a new elector takes its time to start
 SLACK = 0.002  # seconds; the log tells milliseconds
-LAG = 1.0  # seconds for which a process may have to wait for a processor, between two things that it does
+LAG = 10.0  # seconds for which a process may have to wait for a processor, between two things that it does: a lease
 
 
 class Led(NamedTuple):
@@ -61,9 +63,9 @@ class Prometheus(threading.Thread):
             for identity, port in list(self.targets.items()):
                 before = now()
                 try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
                         said = answer.read().decode()
-                except OSError:  # not yet, or no more
+                except (OSError, http.client.HTTPException):  # not yet, or no more
                     continue
                 families = text_string_to_metric_families(said)
                 (value,) = [each.value for family in families for each in family.samples if each.name == MASTER]
@@ -91,13 +93,15 @@ class Night:
         self.prometheus.targets[identity] = port_of(self.candidates[identity])
         return self.candidates[identity]
 
-    def leads(self, but: str = "", timeout: float = 60) -> str:
+    def leads(self, but: str = "") -> str:
         """Who does by now, another one than `but`; `status` says the same, and Prometheus has seen it."""
         self.led += 1
-        identity = self.fleet.witness.wait_start(self.led, timeout).identity
+        identity = self.fleet.witness.wait_start(self.led).identity
         assert identity != but, self.fleet.witness.story()
         (shown,) = json.loads(self.status().out)["items"]
         assert (shown["holder"], shown["transitions"]) == (identity, self.led - 1), shown
+        announced_by_now = Counter(term.identity for term in self.fleet.witness.terms())
+        wait_until(lambda: announced(self.plane, self.fleet.namespace) >= announced_by_now, "the Event of this term")
         since = now()
         self.fleet.witness.wait(
             lambda: any(each.master and each.identity == identity and each.before > since for each in self.scrapes),

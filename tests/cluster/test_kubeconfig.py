@@ -18,6 +18,7 @@ from kleader.kube import credentials
 from kleader.kube.errors import SetUpError
 from tests.cluster.kubeconfigs import Pem, rows
 from tests.support import clientgo
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,9 @@ def clientcmd() -> Ask:
 
     def ask(cases: list[Entry], account: Path) -> list[Entry]:
         argv = ["unshare", "--mount", "sh", "-c", MOUNT, str(account), str(program)]
-        done = subprocess.run(argv, input=json.dumps(cases), capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            argv, input=json.dumps(cases), capture_output=True, text=True, check=True, timeout=PATIENCE
+        )
         answers: list[Entry] = json.loads(done.stdout)
         return answers
 

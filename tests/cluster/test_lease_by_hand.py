@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, History, instant, now
-from tests.support.processes import alive, wait_until
+from tests.support.processes import PATIENCE, alive, wait_until
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
@@ -74,7 +74,7 @@ def test_another_s_label_on_the_lease_disturbs_nobody(plane: Plane, fleet: Fleet
     killed = now()
     while len(fleet.witness.terms()) < 2:
         plane.api.merge(fleet.path, {"metadata": {"labels": {"n": str(now())}}})
-        assert now() < killed + 3 * DURATION, "the label keeps challengers from taking the lock"
+        assert now() < killed + PATIENCE, "the label keeps challengers from taking the lock"
     fleet.witness.check(terms=2)
 
 

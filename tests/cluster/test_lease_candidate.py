@@ -19,6 +19,7 @@ from tests.support.api import path
 from tests.support.controlplane import ControlPlane
 from tests.support.httpproxy import HttpProxy
 from tests.support.objects import lease_candidate
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from tests.cluster.contract import Client
@@ -85,7 +86,7 @@ class Known:
             state = self.later(state)
         return state
 
-    def later(self, state: Object, timeout: float = 30) -> Object:
+    def later(self, state: Object, timeout: float = PATIENCE) -> Object:
         """The state with the next sign of life; TimeoutError."""
         for _, seen in self.plane.api.watch(self.path, version=state["metadata"]["resourceVersion"], timeout=timeout):
             if seen["spec"]["renewTime"] != state["spec"]["renewTime"]:

@@ -104,10 +104,11 @@ def test_an_acquisition_whose_answer_is_lost_is_confirmed_before_anything_starts
 
     def scenario(fleet: Fleet, then: str) -> None:
         with HttpProxy(own_plane) as proxy:
-            proxy.on(faults.lose(then), method="PUT")
+            first = proxy.on(faults.lose(then), method="PUT")
             second = proxy.on(faults.hold(), method="PUT", times=None)
             fleet.start("a", server=proxy.url)
             second.wait()
+            first.wait_answered()
             lost = fleet.lease()
             assert lost["spec"]["holderIdentity"] == "a"
             assert not fleet.witness.terms()
@@ -129,7 +130,7 @@ def test_a_renewal_whose_answer_is_lost_costs_nothing(
             fleet.start("a", server=proxy.url)
             term = fleet.witness.wait_start()
             fleet.waiting("b", behind="a")
-            proxy.on(faults.lose(then), method="PUT").wait()
+            proxy.on(faults.lose(then), method="PUT").wait_answered()
             fleet.wait_led_beyond(DURATION)
             assert alive(term.pid)
             fleet.witness.check(terms=1)
@@ -164,8 +165,7 @@ def test_a_candidate_that_ends_with_its_acquisition_unanswered_gives_back_what_m
     with HttpProxy(own_plane) as proxy:
         lost = proxy.on(faults.lose("silent"), method="PUT")
         candidate = fleet.start("a", server=proxy.url, timings=PATIENT)
-        lost.wait()
-        fleet.wait_spec("the write has happened", holderIdentity="a")
+        lost.wait_answered()
         candidate.signal(signal.SIGTERM)
         assert candidate.wait() == 128 + signal.SIGTERM
     assert fleet.spec()["holderIdentity"] == ""

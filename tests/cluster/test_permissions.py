@@ -105,7 +105,7 @@ def test_each_permission_that_is_missing_is_named_in_coordinated_election(
         patience = "--wait=60s" if permission.without or permission[1:3] == ("leases", "create") else "--wait=12s"
         started.append((permission, user, run(processes, place, config, patience, f"--identity=c{number}")))
     for permission, user, process in started:
-        status = process.wait(60)
+        status = process.wait()
         assert "Traceback" not in process.err
         assert "plain election" not in process.err
         verbs = {permission.verb, "update"} if permission.verb == "create" else {permission.verb}

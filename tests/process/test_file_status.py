@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.process.conftest import KLEADER
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ ABSENT, USAGE, NOT_YET = 1, 2, 124
 def ask(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **env}
     return subprocess.run(
-        [*KLEADER, *args], capture_output=True, text=True, check=False, timeout=60, env=environment
+        [*KLEADER, *args], capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_a_lock_file_is_held_while_its_leader_runs_and_free_afterwards(
     assert ask("wait", "--for=free", f"--lock=file:{lock}", "--timeout=1s").returncode == NOT_YET
     leader.popen.terminate()
     leader.wait()
-    said, _ = waiting.communicate(timeout=30)
+    said, _ = waiting.communicate(timeout=PATIENCE)
     assert (waiting.returncode, said.decode()) == (0, f"{lock} me has released it, after {said.decode().split()[-1]}\n")
     assert only(lock)["state"] == "free"
     witness.check()

@@ -19,7 +19,7 @@ from kleader.log import Log
 from kleader.supervisor.status_report import StatusServer
 from tests.process.conftest import IN_POD, KLEADER, guard_of, lead
 from tests.process.test_file_lock import stop
-from tests.support.processes import alive, wait_gone, wait_until
+from tests.support.processes import PATIENCE, alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
     from tests.process.conftest import Scripted, Start
@@ -34,7 +34,9 @@ LEADS, NOT, UNKNOWN = 0, 1, 125
 def ask(*args: str, **env: str) -> tuple[int, str]:
     """The exit status and the output."""
     argv = [*KLEADER, "is-leader", *args]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **env})
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=PATIENCE, env={**os.environ, **env}
+    )
     return done.returncode, (done.stdout + done.stderr).rstrip("\n")
 
 

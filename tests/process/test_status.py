@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.process.conftest import IN_NAMESPACE, as_pid_1
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
@@ -40,7 +40,7 @@ def run_all(commands: list[list[str]], *options: str) -> list[int]:
     """The exit status of kleader for each command."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.process.many", *options],
-        input=json.dumps(commands), capture_output=True, text=True, check=False, timeout=55,
+        input=json.dumps(commands), capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: list[int] = json.loads(done.stdout)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.process.conftest import KLEADER
 from tests.process.test_file_lock import state
-from tests.support.processes import alive, descendants, wait_until
+from tests.support.processes import PATIENCE, alive, descendants, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Terminal:
         """As if typed."""
         os.write(self._master, text.encode())
 
-    def wait(self, pattern: str, timeout: float = 30) -> re.Match[str]:
+    def wait(self, pattern: str, timeout: float = PATIENCE) -> re.Match[str]:
         """The first match in what came since the last one, as soon as it is there; what came before it is dropped."""
         deadline = time.monotonic() + timeout
         while not (found := re.search(pattern, self.text)):

@@ -10,6 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+from tests.support.processes import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
@@ -57,7 +59,7 @@ class Api:
         path: str,
         body: Object | str | None = None,
         *,
-        timeout: float = 30,
+        timeout: float = PATIENCE,
         mime: str = "application/json",
     ) -> tuple[int, str]:
         """Send one request, a text as it is, and return status and body; OSError where there is no answer."""
@@ -124,7 +126,9 @@ class Api:
         return self.call("DELETE", path)
 
     # --- waiting
-    def watch(self, path: str, *, version: str = "", timeout: float = 30) -> Generator[tuple[str, Object], None, None]:
+    def watch(
+        self, path: str, *, version: str = "", timeout: float = PATIENCE
+    ) -> Generator[tuple[str, Object], None, None]:
         """Yield (type, object) of each event of the one object at `path` after `version`.
 
         Where `version` is empty the present object, if there is one, comes as the first event. TimeoutError after
@@ -147,7 +151,7 @@ class Api:
             connection.close()
 
     def wait(
-        self, path: str, until: Callable[[Object | None], object], what: str, *, timeout: float = 30
+        self, path: str, until: Callable[[Object | None], object], what: str, *, timeout: float = PATIENCE
     ) -> Object | None:
         """Return the object as soon as `until(object)` is true, None standing for a missing one. It watches.
 

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.processes import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -43,7 +45,7 @@ class Daemon:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, timeout: float = 60, *, wait: bool = True) -> None:
+    def start(self, timeout: float = PATIENCE, *, wait: bool = True) -> None:
         """Start it, and return once it is ready; DaemonError with its log's tail where it is not within `timeout` s."""
         assert not self.running, f"{self.name} runs already"
         with self.log.open("ab") as log:
@@ -57,7 +59,7 @@ class Daemon:
         if wait:
             self.wait_ready(timeout)
 
-    def wait_ready(self, timeout: float = 60) -> None:
+    def wait_ready(self, timeout: float = PATIENCE) -> None:
         """Return once it is ready; DaemonError with its log's tail where it is not within `timeout` s."""
         deadline = time.monotonic() + timeout
         while not self._ready():
@@ -69,7 +71,7 @@ class Daemon:
                 raise DaemonError(f"{self.name} was not ready within {timeout:g} s:\n{self.tail()}")
             time.sleep(0.02)
 
-    def stop(self, timeout: float = 30) -> None:
+    def stop(self, timeout: float = PATIENCE) -> None:
         """Stop it politely (TERM), and wait; what does not go within `timeout` s is killed, and that is an error."""
         if not self.running:
             return
@@ -85,7 +87,7 @@ class Daemon:
         """Kill it (SIGKILL), and wait until it is gone."""
         if self.running:
             os.kill(self.pid, signal.SIGKILL)
-            self._reap(30)
+            self._reap(PATIENCE)
 
     def pause(self) -> None:
         """Stop it where it stands (SIGSTOP): its connections stay open, and nobody answers."""

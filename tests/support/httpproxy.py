@@ -16,7 +16,7 @@ import h11
 
 from tests.support.loopthread import LoopThread
 from tests.support.port import LOOPBACK
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 from tests.support.proxy import abortive
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Rule:
     skip: int
     times: int | None
     requests: list[Request] = field(default_factory=list)
+    answered: int = 0  # how many of them the server has answered to the proxy, where the action fetches the answer
     _released: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -79,9 +80,14 @@ class Rule:
         """How many requests it was applied to."""
         return len(self.requests)
 
-    def wait(self, number: int = 1, timeout: float = 30) -> Request:
-        """Return the `number`-th request it was applied to, as soon as the request is there whole."""
+    def wait(self, number: int = 1, timeout: float = PATIENCE) -> Request:
+        """Return the `number`-th request it was applied to, as soon as the proxy has it: before the server does."""
         wait_until(lambda: self.hits >= number, f"request {number} for the rule on {self.method} {self.path}", timeout)
+        return self.requests[number - 1]
+
+    def wait_answered(self, number: int = 1) -> Request:
+        """Return that request once the server has answered it, and so done it: of lose() and hold_answer()."""
+        wait_until(lambda: self.answered >= number, f"answer {number} to {self.method} {self.path}")
         return self.requests[number - 1]
 
     def release(self) -> None:
@@ -121,6 +127,8 @@ class Exchange:
         async with self._proxy.upstream(self.request) as answer:
             async for part in answer.parts():
                 body += part
+            if self.rule:
+                self.rule.answered += 1
             return answer.status, answer.headers, body
 
     async def relay(self) -> None:
@@ -302,7 +310,7 @@ class HttpProxy(LoopThread):
         return self.run(add())
 
     def wait_request(
-        self, method: str | None = None, path: str | None = None, count: int = 1, timeout: float = 30
+        self, method: str | None = None, path: str | None = None, count: int = 1, timeout: float = PATIENCE
     ) -> Request:
         """Return the `count`-th request since the start that matches, as soon as it is there whole."""
 

@@ -8,6 +8,8 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, TypeVar
 
+from tests.support.processes import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from types import TracebackType
@@ -46,7 +48,7 @@ class LoopThread:
         if self.failures:
             raise self.failures[0]
 
-    def run(self, work: Coroutine[None, None, T], timeout: float = 30) -> T:
+    def run(self, work: Coroutine[None, None, T], timeout: float = PATIENCE) -> T:
         """Do this in the loop and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 

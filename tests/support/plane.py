@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from tests.support.api import Api, ApiError, Object
 from tests.support.objects import pod
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +138,7 @@ class Plane(ABC):
             "metadata": {},
             "spec": {"user": user, "groups": list(groups), "resourceAttributes": attributes},
         }
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while not self.api.call("POST", REVIEWS, review)["status"]["allowed"]:
             assert time.monotonic() < deadline, f"{user or groups}: {rule} was granted and is not allowed"
 

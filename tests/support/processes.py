@@ -114,7 +114,7 @@ class Process:
     def kill(self) -> None:
         """Kill this process alone (SIGKILL), and reap it; its descendants are not touched."""
         self.popen.kill()
-        self.popen.wait(30)
+        self.popen.wait(PATIENCE)
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Return the exit status, -N for death by signal N; AssertionError with its last words where it runs on."""
@@ -186,7 +186,7 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
 
 
-def sweep(timeout: float = 30) -> list[int]:
+def sweep(timeout: float = PATIENCE) -> list[int]:
     """Kill and reap every child of this process but the kept ones, orphans as they come; return who they were."""
     swept: list[int] = []
     deadline = time.monotonic() + timeout

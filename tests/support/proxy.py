@@ -10,7 +10,7 @@ from typing import Literal
 
 from tests.support.loopthread import LoopThread
 from tests.support.port import LOOPBACK, Port, bound
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
 Mode = Literal["pass", "silent", "reset", "refuse", "delay", "trickle", "drop-answers"]
 
@@ -99,7 +99,7 @@ class Proxy(LoopThread):
 
         self.run(cut())
 
-    def wait_connections(self, number: int, timeout: float = 30) -> None:
+    def wait_connections(self, number: int, timeout: float = PATIENCE) -> None:
         """Return once `number` connections have been accepted since the start."""
         wait_until(lambda: self.connections >= number, f"{number} connections", timeout)
 

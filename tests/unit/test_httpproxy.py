@@ -144,6 +144,20 @@ def test_a_lost_answer_may_leave_the_connection_silent(
     wait_until(lambda: upstream.puts == [b"{}"], "the server has it")
 
 
+def test_an_answered_request_has_happened_and_one_that_the_proxy_alone_has_may_have_not(
+    seeing: HttpProxy, client: http.client.HTTPSConnection, upstream: Upstream
+) -> None:
+    kept, lost = seeing.on(faults.hold(), method="PUT"), seeing.on(faults.lose("reset"), method="PUT")
+    client.request("PUT", "/leases/x", b"{}")
+    kept.wait()
+    assert (upstream.puts, kept.answered) == ([], 0)
+    kept.release()
+    client.getresponse().read()
+    client.request("PUT", "/leases/x", b'{"second": true}')
+    assert lost.wait_answered().json() == {"second": True}
+    assert upstream.puts == [b"{}", b'{"second": true}']
+
+
 def test_an_answer_is_given_in_the_server_s_place(
     seeing: HttpProxy, client: http.client.HTTPSConnection, upstream: Upstream
 ) -> None:
