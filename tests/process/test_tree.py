@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from kleader.procs.bystanders import SCAN_EVERY
 from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of, words
+from tests.process.test_terminal import PROMPT, Terminal
 from tests.support.processes import alive, descendants, wait_gone, wait_until
 from tests.support.trees import BROOD, bare_loop, pids, swept
 
@@ -179,6 +181,32 @@ def test_a_zombie_whose_second_thread_works_is_alive(candidate: Start, witness: 
     second.signal(signal.SIGTERM)
     second.wait()
     witness.check(terms=2)
+
+
+@pytest.mark.parametrize("end", ["second TERM", "KILL"])
+def test_what_shares_a_process_group_with_kleader_is_not_killed_with_the_command(
+    processes: Processes, witness: Witness, lock: Path, tmp_path: Path, end: str
+) -> None:
+    """`kleader run … | less` at a terminal: kleader, the command and the pager are one group, which kleader leads."""
+    err, said = tmp_path / "err", tmp_path / "said"
+    shell = Terminal(processes, ["bash", "--norc", "--noprofile", "--noediting", "-i"])
+    shell.wait(PROMPT)
+    command = " ".join(witness.command("--ignore-term", "--descendant"))
+    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- {command} 2>{err}"
+    shell.type(f"{run} | (cat; echo the pager ends by itself) >{said}\n")
+    term, descendant = witness.wait_start(), witness.wait_descendant()
+    kleader = psutil.Process(term.pid).ppid()
+    assert os.getpgid(term.pid) == kleader == shell.foreground()
+    if end == "second TERM":
+        os.kill(kleader, signal.SIGTERM)
+        wait_until(lambda: "stopping the command" in err.read_text(), "the stop")
+        os.kill(kleader, signal.SIGTERM)
+    else:
+        os.kill(kleader, signal.SIGKILL)
+    shell.wait(PROMPT)
+    assert said.read_text().endswith("the pager ends by itself\n")
+    wait_gone(term.pid, descendant.pid)
+    shell.close()
 
 
 def test_until_empty_the_lock_is_kept_for_a_daemon_that_forked_away(candidate: Start, tmp_path: Path) -> None:
