@@ -2,390 +2,390 @@
 
 from __future__ import annotations
 
-from tests.mutation.mutant import Mutant
+from tests.mutation.guard import Guard
 
 MUTANTS = [
     # --- the arithmetic
-    Mutant(
+    Guard(
         "timings that cannot be safe are refused",
-        "election/timing.py",
-        "    if g < 0 or g > rest + 1e-9:\n",
-        "    if False:\n",
+        "election.timing:choose",
+        "g < 0 or g > rest + 1e-09",
+        "False",
         "unit/test_timing.py::test_what_does_not_fit_into_the_lease_is_refused_with_the_sum",
     ),
-    Mutant(
+    Guard(
         "clocks may differ",
-        "election/timing.py",
-        "self.lease_duration - self.kill - self.skew",
-        "self.lease_duration - self.kill",
-        "unit/test_timing.py::"
-        "test_a_command_is_dead_before_a_challenger_may_take_over_with_both_clocks_five_percent_off",
+        "election.timing:Timing.kill_at",
+        "t0 + self.lease_duration - self.kill - self.skew",
+        "t0 + self.lease_duration - self.kill",
+        "unit/test_timing.py"
+        "::test_a_command_is_dead_before_a_challenger_may_take_over_with_both_clocks_five_percent_off",
     ),
-    Mutant(
+    Guard(
         "after a request that hung there is time for another",
-        "election/timing.py",
-        "        return self.renew_deadline / 2\n",
-        "        return self.renew_deadline\n",
+        "election.timing:Timing.request_timeout",
+        "self.renew_deadline / 2",
+        "self.renew_deadline",
         "unit/test_timing.py::test_a_request_may_take_half_the_renew_deadline",
     ),
     # --- one object
-    Mutant(
+    Guard(
         "an update names the uid of the object that the decision saw",
-        "locks/object_lock.py",
-        '        metadata = dict(base["metadata"])\n',
-        '        metadata = dict(base["metadata"])\n        metadata.pop("uid", None)\n',
+        "locks.object_lock:ObjectLock._body",
+        "metadata = dict(base['metadata'])",
+        "metadata = dict(base['metadata'])\nmetadata.pop('uid', None)",
         "unit/test_object_lock.py::test_update_names_uid_and_resource_version_of_the_observation",
     ),
-    Mutant(
+    Guard(
         "an update names the version that the decision saw",
-        "locks/object_lock.py",
-        '        metadata = dict(base["metadata"])\n',
-        '        metadata = dict(base["metadata"])\n        metadata.pop("resourceVersion", None)\n',
+        "locks.object_lock:ObjectLock._body",
+        "metadata = dict(base['metadata'])",
+        "metadata = dict(base['metadata'])\nmetadata.pop('resourceVersion', None)",
         "unit/test_object_lock.py::test_update_names_uid_and_resource_version_of_the_observation",
     ),
-    Mutant(
+    Guard(
         "a creation overwrites nothing",
-        "locks/object_lock.py",
-        'self._api.call("POST", self._collection + query,',
-        'self._api.call("PUT", self._target + query,',
+        "locks.object_lock:ObjectLock.create",
+        "self._api.call('POST', self._collection + query, ..., ...)",
+        "self._api.call('PUT', self._target + query, ..., ...)",
         "unit/test_object_lock.py::test_creation_never_overwrites_an_object",
     ),
-    Mutant(
+    Guard(
         "what is not the object is no answer",
-        "locks/object_lock.py",
-        'or metadata.get("name") != name or found.get("kind") != kind:',
-        "or False:",
+        "locks.object_lock:ObjectLock._metadata",
+        "... or metadata.get('name') != name or found.get('kind') != kind",
+        "... or False",
         "unit/test_object_lock.py::test_response_with_another_object_is_an_error",
     ),
-    Mutant(
+    Guard(
         "an object without uid or version is no answer",
-        "locks/object_lock.py",
-        '        if not isinstance(version, str) or not version or not isinstance(metadata.get("uid"), str):\n',
-        "        if False:\n",
+        "locks.object_lock:ObjectLock._metadata",
+        "not isinstance(version, str) or not version or not isinstance(metadata.get('uid'), str)",
+        "False",
         "unit/test_object_lock.py::test_response_with_another_object_is_an_error",
     ),
-    Mutant(
+    Guard(
         "a record that says two things of its holder is held",
-        "election/record.py",
-        "found.setdefault(name.lower(), value) != value:",
-        "found.update({name.lower(): value}):",
+        "election.record:_fields",
+        "found.setdefault(name.lower(), value) != value",
+        "found.update({name.lower(): value})",
         "fuzz/test_records.py::test_an_annotation_is_free_only_where_encoding_json_reads_an_empty_holder",
     ),
     # --- two objects
-    Mutant(
+    Guard(
         "a pair: each is written on the version that the decision saw, and created where that saw none",
-        "locks/multilock.py",
-        "lock.write(before, begun,",
-        "lock.write(await _find(lock, timeout), begun,",
+        "locks.multilock:MultiLock.write",
+        "lock.write(before, begun, incarnation, end - clock())",
+        "lock.write(await _find(lock, timeout), begun, incarnation, end - clock())",
         "unit/test_multi.py::test_neither_is_written_on_another_version_than_the_decision_saw",
     ),
-    Mutant(
+    Guard(
         "a pair: the fencing token is the first one's",
-        "locks/multilock.py",
-        'version=pair.first.version if pair.first else "",',
-        'version=pair.second.version if pair.second else "",',
+        "locks.multilock:MultiLock._both",
+        "pair.first.version if pair.first else ''",
+        "pair.second.version if pair.second else ''",
         "unit/test_multi.py::test_the_fencing_token_is_the_first_ones_version",
     ),
     # --- the road
-    Mutant(
+    Guard(
         "each address of an API server is tried, though the first one is silent",
-        "kube/dial.py",
-        "            wait = _NEXT_ADDRESS_SECONDS if len(attempts) < len(addresses) else None\n",
-        "            wait = None\n",
+        "kube.dial:_first_connected",
+        "_NEXT_ADDRESS_SECONDS if len(attempts) < len(addresses) else None",
+        "None",
         "unit/test_connection.py::test_api_server_is_reached_at_a_later_address_if_the_first_are_silent",
     ),
-    Mutant(
+    Guard(
         "a call is bounded as a whole",
-        "kube/client.py",
-        "            async with within(timeout):\n                response",
-        "            async with within(60):\n                response",
+        "kube.client:ApiClient.call",
+        "within(timeout)",
+        "within(60)",
         "unit/test_api_client.py::test_call_timeout_holds_for_a_response_that_trickles_in",
     ),
-    Mutant(
+    Guard(
         "no call is repeated behind one's back",
-        "kube/client.py",
-        "            connection.close()\n            raise\n        self._last_date",
-        "            connection.close()\n            connection = await self._connected()\n"
-        "            response = await connection.call(method, target, headers, data, max_bytes)\n"
-        "        self._last_date",
+        "kube.client:ApiClient._call",
+        "connection.close()\nraise",
+        "connection.close()\n"
+        "connection = await self._connected()\n"
+        "response = await connection.call(method, target, headers, data, max_bytes)",
         "unit/test_api_client.py::test_failed_call_is_never_repeated",
     ),
-    Mutant(
+    Guard(
         "a watch whose version is too old goes on only where nothing was in between",
-        "kube/client.py",
-        '            if present is None or string_map(present.get("metadata")).get("resourceVersion") != version:\n',
-        "            if present is None:\n",
+        "kube.client:ApiClient.watch_object",
+        "present is None or string_map(...).get('resourceVersion') != version",
+        "present is None",
         "unit/test_watch_object.py::test_a_watch_from_a_forgotten_version_ends_if_the_object_has_changed_since[later]",
     ),
-    Mutant(
+    Guard(
         "a watch that has told something does not go on from an earlier state",
-        "kube/client.py",
-        "            if received or not version:\n",
-        "            if not version:\n",
+        "kube.client:ApiClient.watch_object",
+        "received or not version",
+        "not version",
         "unit/test_watch_object.py::test_a_watch_that_has_reported_a_change_ends_with_its_first_error",
     ),
     # --- leader-for-life
-    Mutant(
+    Guard(
         "an owner whose phase is not final is alive",
-        "kube/pod_owner.py",
-        'status.get("phase") not in _FINAL_PHASES or ',
-        "",
+        "kube.pod_owner:is_dead",
+        "status.get('phase') not in _FINAL_PHASES or ...",
+        "...",
         "unit/test_leader_for_life_lock.py::test_owner_is_alive_while_a_container_may_run",
     ),
-    Mutant(
+    Guard(
         "an owner that Pod garbage collection has failed is alive",
-        "kube/pod_owner.py",
-        "not collected and ",
-        "",
+        "kube.pod_owner:is_dead",
+        "not collected and bool(...) and all(ended)",
+        "bool(...) and all(ended)",
         "unit/test_leader_for_life_lock.py::test_owner_is_alive_while_a_container_may_run",
     ),
-    Mutant(
+    Guard(
         "an owner with a container that may run is alive",
-        "kube/pod_owner.py",
-        "for name in wanted) and all(ended)",
-        "for name in wanted)",
+        "kube.pod_owner:_all_terminated",
+        "all(...) and all(ended)",
+        "all(...)",
         "unit/test_leader_for_life_lock.py::test_owner_is_alive_while_a_container_may_run",
     ),
-    Mutant(
+    Guard(
         "an owner with a container that has no status is alive",
-        "kube/pod_owner.py",
-        "all(isinstance(name, str) and name in known for name in wanted) and ",
-        "",
+        "kube.pod_owner:_all_terminated",
+        "all(...) and all(ended)",
+        "all(ended)",
         "unit/test_leader_for_life_lock.py::test_owner_is_alive_while_a_container_may_run",
     ),
-    Mutant(
+    Guard(
         "an owner with an init container that may run is alive",
-        "kube/pod_owner.py",
-        '    "initContainers": "initContainerStatuses",\n',
-        "",
+        "kube.pod_owner:",
+        "{'containers': ..., 'initContainers': ..., 'ephemeralContainers': ...}",
+        "{'containers': ..., 'ephemeralContainers': 'ephemeralContainerStatuses'}",
         "unit/test_leader_for_life_lock.py::test_owner_is_alive_while_a_container_may_run",
     ),
-    Mutant(
+    Guard(
         "an owner with an ephemeral container that may run is alive",
-        "kube/pod_owner.py",
-        '    "ephemeralContainers": "ephemeralContainerStatuses",\n',
-        "",
+        "kube.pod_owner:",
+        "{'containers': ..., 'initContainers': ..., 'ephemeralContainers': ...}",
+        "{'containers': ..., 'initContainers': ...}",
         "unit/test_leader_for_life_lock.py::test_owner_is_alive_while_a_container_may_run",
     ),
-    Mutant(
+    Guard(
         "an owner that cannot be told from others is not dead",
-        "kube/pod_owner.py",
-        "if valid else None",
-        "",
+        "kube.pod_owner:owner_of",
+        "... if valid else None",
+        "...",
         "fuzz/test_objects.py::test_a_lock_whose_owner_cannot_be_read_is_held",
     ),
-    Mutant(
+    Guard(
         "Pods are told by their uid",
-        "locks/leader_for_life.py",
-        "        ours = found is not None and owner is not None and owner == me\n",
-        "        ours = found is not None and owner is not None and me is not None and owner.name == me.name\n",
+        "locks.leader_for_life:LeaderForLifeLock._evaluate",
+        "found is not None and owner is not None and owner == me",
+        "found is not None and owner is not None and me is not None and owner.name == me.name",
         "unit/test_leader_for_life_lock.py::test_pod_of_the_same_name_with_another_uid_is_another_pod",
     ),
-    Mutant(
+    Guard(
         "of the processes of one Pod one contends",
-        "locks/leader_for_life.py",
-        "        return instance_lock.acquire(self._context.socket, wanted)\n",
-        "        return True\n",
+        "locks.leader_for_life:LeaderForLifeLock._acquire_instance_lock",
+        "instance_lock.acquire(..., ...)",
+        "True",
         "unit/test_leader_for_life_lock.py::test_second_candidate_of_a_pod_waits",
     ),
-    Mutant(
+    Guard(
         "what an earlier term has left keeps the lock",
-        "locks/leader_for_life.py",
-        "        if self._context.has_earlier_processes(self._incarnations, before):\n",
-        "        if False:\n",
+        "locks.leader_for_life:LeaderForLifeLock._blocked_reason",
+        "self._context.has_earlier_processes(..., ...)",
+        "False",
         "unit/test_leader_for_life_lock.py::test_lock_is_not_acquired_while_processes_of_an_earlier_term_run",
     ),
-    Mutant(
+    Guard(
         "what vanished is its last owner's",
-        "locks/leader_for_life.py",
-        "        owner = self._last if found is None else self._owner(found)\n",
-        "        owner = None if found is None else self._owner(found)\n",
+        "locks.leader_for_life:LeaderForLifeLock._owner_now",
+        "self._last if found is None else ...",
+        "None if found is None else ...",
         "unit/test_leader_for_life_lock.py::test_vanished_lock_belongs_to_an_owner_whose_pod_could_not_be_read",
     ),
-    Mutant(
+    Guard(
         "what an elector saw before is remembered for the next",
-        "locks/leader_for_life.py",
-        "        self._last = PodOwner(*json.loads(context.resume_state)) if context.resume_state else None\n",
-        "        self._last: PodOwner | None = None\n",
+        "locks.leader_for_life:LeaderForLifeLock.__init__",
+        "... if context.resume_state else None",
+        "None",
         "unit/test_leader_for_life_lock.py::test_vanished_lock_belongs_to_the_owner_that_an_earlier_elector_observed",
     ),
-    Mutant(
+    Guard(
         "who is told of another owner meanwhile creates nothing",
-        "locks/leader_for_life.py",
-        "            if self._last not in {None, owner}:  # it",
-        "            if False:  # it",
+        "locks.leader_for_life:LeaderForLifeLock.write",
+        "self._last not in {None, owner}",
+        "False",
         "unit/test_leader_for_life_lock.py::test_lock_is_not_created_after_the_watch_has_shown_another_owner",
     ),
-    Mutant(
+    Guard(
         "a watch alone proves nobody dead",
-        "locks/leader_for_life.py",
-        "            if owner and not is_dead(await self._pod(owner.name, timeout), owner.uid):",
-        "            if False:",
+        "locks.leader_for_life:LeaderForLifeLock.write",
+        "owner and not is_dead(..., owner.uid)",
+        "False",
         "cluster/test_lock_owned.py::test_a_watch_alone_proves_nobody_dead",
     ),
-    Mutant(
+    Guard(
         "nothing is deleted but what was seen",
-        "locks/leader_for_life.py",
-        '"kind": "DeleteOptions", "preconditions": preconditions}',
-        '"kind": "DeleteOptions"}',
+        "locks.leader_for_life:LeaderForLifeLock._delete",
+        "{'apiVersion': ..., 'kind': ..., 'preconditions': ...}",
+        "{'apiVersion': ..., 'kind': ...}",
         "cluster/test_lock_owned.py::test_what_has_changed_since_it_was_seen_is_not_deleted",
     ),
-    Mutant(
+    Guard(
         "whose own Pod is gone has nothing",
-        "locks/leader_for_life.py",
-        "        if seen is None or seen.dead:\n",
-        "        if seen is None:\n",
+        "locks.leader_for_life:LeaderForLifeLock.write",
+        "seen is None or seen.dead",
+        "seen is None",
         "cluster/test_lock_owned.py::test_whose_own_pod_is_gone_by_the_time_of_the_write_has_nothing",
     ),
     # --- the file
-    Mutant(
+    Guard(
         "the file lock is never unlocked",
-        "elector/start.py",
-        "                os.close(fd)\n        self._fd",
-        "                __import__('fcntl').flock(fd, 8)\n                os.close(fd)\n        self._fd",
+        "elector.start:FileElectors.let_go",
+        "if fd >= 0:\n    os.close(fd)",
+        "if fd >= 0:\n    __import__('fcntl').flock(fd, 8)\n    os.close(fd)",
         "unit/test_file_elector.py::test_who_lets_go_leaves_it_to_all_others_that_have_it_open",
     ),
-    Mutant(
+    Guard(
         "a new candidacy for the file lock opens the file anew",
-        "elector/start.py",
-        "        self.let_go()\n        self._fd = file",
-        "        self._fd = file",
+        "elector.start:FileElectors._open",
+        "self.let_go()",
+        "",
         "unit/test_file_elector.py::test_a_new_candidacy_holds_nothing_of_the_last_one",
     ),
-    Mutant(
+    Guard(
         "path and lock are of one file",
-        "locks/file_lock.py",
-        "    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)\n",
-        "    return bool(here and there)\n",
+        "locks.file_lock:in_place",
+        "(there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)",
+        "bool(here and there)",
         "unit/test_file_elector.py::test_a_lock_on_a_file_that_has_lost_its_name_is_none[replaced]",
     ),
-    Mutant(
+    Guard(
         "a file system of many machines is refused",
-        "locks/file_lock.py",
-        "    if remote(kind):\n",
-        "    if False:\n",
+        "locks.file_lock:_problem",
+        "remote(...)",
+        "False",
         "unit/test_file_elector.py::test_a_file_system_of_many_machines_is_refused",
     ),
-    Mutant(
+    Guard(
         "a symbolic link is refused",
-        "locks/file_lock.py",
-        " | os.O_NOFOLLOW",
-        "",
+        "locks.file_lock:",
+        "... | os.O_NOFOLLOW",
+        "...",
         "process/test_file_lock.py::test_a_path_that_is_no_lock_file_is_refused_and_left_as_it_is",
     ),
-    Mutant(
+    Guard(
         "no lock file is kept in another user's directory",
-        "locks/file_lock.py",
-        "found.st_uid == os.geteuid() and not found.st_mode & 0o022",
-        "not found.st_mode & 0o022",
+        "locks.file_lock:unsafe",
+        "... and found.st_uid == os.geteuid() and not found.st_mode & 0o022",
+        "... and not found.st_mode & 0o022",
         "unit/test_file_elector.py::test_a_directory_of_another_user_is_no_place_for_lock_files",
     ),
-    Mutant(
+    Guard(
         "nor in one that others may enter",
-        "locks/file_lock.py",
-        "        os.chmod(path, 0o700)\n",
-        "        pass\n",
+        "locks.file_lock:_make_user_directory",
+        "os.chmod(path, 0o700)",
+        "",
         "process/test_file_lock_place.py::test_a_directory_that_others_may_enter_is_the_users_alone_from_then_on",
     ),
-    Mutant(
+    Guard(
         "a file lock's token grows",
-        "locks/file_lock.py",
-        "        return max(int(previous) + 1, wall)\n",
-        "        return wall\n",
+        "locks.file_lock:next_token",
+        "max(int(previous) + 1, wall)",
+        "wall",
         "process/test_file_lock.py::test_the_token_grows_though_the_wall_clock_goes_back",
     ),
-    Mutant(
+    Guard(
         "a file lock's token is on disk",
-        "locks/file_lock.py",
-        "    os.fsync(fd)\n",
+        "locks.file_lock:write_record",
+        "os.fsync(fd)",
         "",
         "unit/test_file_elector.py::test_a_record_is_on_disk_before_it_counts",
     ),
-    Mutant(
+    Guard(
         "a full disk leaves the last record whole",
-        "locks/file_lock.py",
-        "    os.posix_fallocate(fd, 0, len(padded))  # a",
-        "    # a",
+        "locks.file_lock:write_record",
+        "os.posix_fallocate(fd, ..., ...)",
+        "",
         "process/test_file_lock.py::test_a_limit_on_file_sizes_leaves_the_last_record_whole",
     ),
     # --- the lock of a path
-    Mutant(
+    Guard(
         "who waits for a path keeps to its bytes though they change",
-        "elector/file_elector.py",
-        "            keys = keys or path_lock.path_keys(plan.file)",
-        "            keys = path_lock.path_keys(plan.file)",
+        "elector.file_elector:FileElector._lock",
+        "keys or path_lock.path_keys(plan.file)",
+        "path_lock.path_keys(plan.file)",
         "unit/test_file_elector.py::test_who_waits_for_a_path_keeps_to_its_bytes_though_they_change",
     ),
-    Mutant(
+    Guard(
         "whoever has one of a path's bytes keeps newcomers away",
-        "locks/path_lock.py",
-        "    except (BlockingIOError, PermissionError):  # fcntl(2): either\n        return False\n",
-        "    except (BlockingIOError, PermissionError):  # fcntl(2): either\n        return True\n",
+        "locks.path_lock:acquire_path",
+        "return False",
+        "return True",
         "unit/test_file_elector.py::test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away",
     ),
-    Mutant(
+    Guard(
         "a path's bytes are taken in one order",
-        "locks/path_lock.py",
-        "    return sorted({_hash(",
-        "    return list({_hash(",
+        "locks.path_lock:path_keys",
+        "sorted(...)",
+        "list(...)",
         "unit/test_file_elector.py::test_the_bytes_of_a_path_are_taken_in_one_order",
     ),
-    Mutant(
+    Guard(
         "a path is its leader's in its mount namespace",
-        "locks/path_lock.py",
-        '        f"{_mount_namespace()}{given}",\n',
-        "",
+        "locks.path_lock:path_keys",
+        "(f'{_mount_namespace()}{given}', ..., ..., ...)",
+        "(..., ..., ...)",
         "unit/test_file_elector.py::test_who_may_mean_the_same_lock_has_a_byte_in_common",
     ),
-    Mutant(
+    Guard(
         "a path is its leader's on its device",
-        "locks/path_lock.py",
-        '        f"{device}{given}",\n',
-        "",
+        "locks.path_lock:path_keys",
+        "(..., f'{device}{given}', ..., ...)",
+        "(..., ..., ...)",
         "unit/test_file_elector.py::test_who_may_mean_the_same_lock_has_a_byte_in_common",
     ),
-    Mutant(
+    Guard(
         "a directory is its leader's by what it is called",
-        "locks/path_lock.py",
-        '        f"{device}{directory}/{name}",\n',
-        "",
+        "locks.path_lock:path_keys",
+        "(..., ..., f'{device}{directory}/{name}', ...)",
+        "(..., ..., ...)",
         "unit/test_file_elector.py::test_who_may_mean_the_same_lock_has_a_byte_in_common",
     ),
-    Mutant(
+    Guard(
         "a directory is its leader's by whatever path",
-        "locks/path_lock.py",
-        '        f"{device}:{found.st_ino:x}/{name}",\n',
-        "",
+        "locks.path_lock:path_keys",
+        "(..., ..., ..., f'{device}:{found.st_ino:x}/{name}')",
+        "(..., ..., ...)",
         "unit/test_file_elector.py::test_who_may_mean_the_same_lock_has_a_byte_in_common",
     ),
-    Mutant(
+    Guard(
         "the lock of a path is found in its directory too",
-        "locks/path_lock.py",
-        '"" if here == own else os.path.join(here, "kleader")',
-        '""',
+        "locks.path_lock:open_path_locks",
+        "'' if here == own else ...",
+        "''",
         "process/test_file_lock_path.py"
         "::test_a_stopped_leader_in_another_container_that_shares_the_directory_has_its_path",
     ),
-    Mutant(
+    Guard(
         "one file for paths is opened once",
-        "locks/path_lock.py",
-        " and not any(os.path.samestat(os.fstat(fd), os.fstat(other)) for other in opened)",
-        "",
+        "locks.path_lock:open_path_locks",
+        "... and not any(...)",
+        "...",
         "process/test_file_lock_path.py::test_a_lock_file_beside_its_users_directory_is_taken[run]",
     ),
-    Mutant(
+    Guard(
         "the lock of a path outlives the user's directory",
-        "locks/path_lock.py",
-        'os.open(f"{place}.paths"',
-        'os.open(f"{place}/paths"',
+        "locks.path_lock:open_path_locks",
+        "'.paths'",
+        "'/paths'",
         "process/test_file_lock_place.py"
         "::test_a_lock_file_that_is_removed_with_its_directory_is_its_leaders_all_the_same",
     ),
-    Mutant(
+    Guard(
         "a file that strangers may have made locks no path",
-        "locks/path_lock.py",
-        "    return own and not file_lock.remote",
-        "    return not file_lock.remote",
+        "locks.path_lock:_is_private",
+        "own and not file_lock.remote(...)",
+        "not file_lock.remote(...)",
         "process/test_file_lock_path.py::test_a_file_for_paths_that_strangers_may_have_made_is_not_used[readable]",
     ),
 ]
