@@ -14,13 +14,17 @@ from kleader.cli.plan_from_params import make_plan
 if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
 
-# Options that say how this machine reaches the cluster, would be the same in every Pod, or would end one that waits.
+# Options that say how this machine reaches the cluster, would be the same in every Pod, or are for a run that ends.
 NOT_IN_A_POD: dict[str, Any] = {
     **dict.fromkeys(("kubeconfig", "context", "cluster", "user", "server", "as"), ""),
     "identity": None,
     "leader_elect": True,
     "wait": None,
     "no_wait": False,
+    "once": None,
+    "once_per": None,
+    "once_after": "success",
+    "once_exit_code": 0,
 }
 _RISK = (
     "--pod-label: the Role may patch every Pod of the namespace, and a patch can replace a Pod's image: use a namespace"

@@ -222,6 +222,24 @@ _ELECTION = (
     ),
     election("--no-wait", "Try once to acquire the lock, as --wait 0.", is_flag=True),
     election(
+        "--once-per",
+        "Do not start the command if a run of it, of any candidate, has succeeded that began less than so long ago.",
+        type=types.duration,
+        metavar="DURATION",
+    ),
+    election(
+        "--once", "Do not start the command if a run with this key has succeeded.", type=types.run_key, metavar="KEY"
+    ),
+    election(
+        "--once-after",
+        "Which runs count for --once and --once-per: those that succeeded, or any.",
+        type=click.Choice(["success", "any"]),
+        default="success",
+    ),
+    election(
+        "--once-exit-code", "The exit status if the command is not started because of them.", default=0, **_EXIT_STATUS
+    ),
+    election(
         "--busy-exit-code",
         "The exit status if another candidate holds the lock throughout --wait.",
         default=NOT_ACQUIRED,

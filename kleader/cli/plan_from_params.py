@@ -37,7 +37,7 @@ _WRAPPERS = re.compile(
 # Fields of the plan that have the value of the option of the same name.
 _SAME = (
     *("force", "busy_exit_code", "on_loss", "loss_exit_code", "restart", "until_empty", "stop_timeout"),
-    *("health_period", "health_failures", "log_format"),
+    *("health_period", "health_failures", "log_format", "once_exit_code"),
 )
 _HOOKS = ("standby", "on_new_leader", "health", "pod_label")
 
@@ -53,6 +53,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
     warnings = list(ignored.warnings({str(param.envvar) for param in run.params if isinstance(param, Option)}))
     times = timings(params)
     lock, path = params["lock"] if params["leader_elect"] else ("", "")
+    once = _once(params, lock, warnings)
     namespace = types.namespace_name("--namespace", params["namespace"])
     pod_namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
     name = _name(params["name"], lock, path, command[0], warnings)
@@ -101,6 +102,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         request_timeout=_request_timeout(params["request_timeout"], times),
         wait=wait,
         live=params["wait"] == types.LIVE and not params["no_wait"],
+        **once,
         release=bool(params["release"]) if lock == FOR_LIFE else not params["no_release"],
         stop_signal=_stop_signal(params["stop_signal"]),
         stop_group=params["stop_signal_to"] == "group",
@@ -154,6 +156,26 @@ def _coordinated(params: dict[str, Any], lock: str, identity: str, warnings: lis
         raise click.UsageError(f"--emulation-version {emulation} is newer than --binary-version {binary}")
     types.candidate_name(identity)
     return True
+
+
+def _once(params: dict[str, Any], lock: str, warnings: list[str]) -> dict[str, Any]:
+    """The fields of --once and --once-per."""
+    key, per, after_any = params["once"], params["once_per"], params["once_after"] == "any"
+    given = [name for name, value in (("--once", key), ("--once-per", per)) if value is not None]
+    if not given and (after_any or params["once_exit_code"]):
+        option = "--once-after" if after_any else "--once-exit-code"
+        warnings.append(f"{option} does nothing without --once or --once-per")
+    if given:
+        reasons = {
+            "without an election nothing keeps a record of a run; leave --leader-elect=false out": not lock,
+            f"the ConfigMap of --lock {FOR_LIFE} is deleted with its Pod, and keeps no record of a run; choose"
+            " another lock type": lock == FOR_LIFE,
+            "it is for a command that ends; leave --standby out": params["standby"],
+            "it must be more than 0s": per is not None and per <= 0,
+        }
+        for reason in (reason for reason, applies in reasons.items() if applies):
+            raise click.UsageError(f"{given[-1]}: {reason}")
+    return {"once": key or "", "once_per": per or 0.0, "once_after_any": after_any}
 
 
 def _request_timeout(given: float | None, times: timing.Timing) -> float:

@@ -100,6 +100,12 @@ def command(value: str) -> list[str]:
     return words if words and words[0] else _refuse(value, "is not a command: it has no words")
 
 
+def run_key(value: str) -> str:
+    """A key of --once, which the lock keeps."""
+    valid = value.strip() and value.isprintable() and len(value) <= _MAX_NAME
+    return value if valid else _refuse(value, f"is not a key: give 1 to {_MAX_NAME} printable characters")
+
+
 def quantity(value: str) -> str:
     """An amount of a resource as Kubernetes takes it, ``250m`` or ``128Mi``."""
     valid = len(value) <= _MAX_LABEL and _QUANTITY.fullmatch(value)

@@ -13,9 +13,10 @@ import time
 
 from kleader import system
 from kleader.election.duration import text
+from kleader.elector import run_record
 from kleader.exits import FAILED, NOT_ACQUIRED
 from kleader.ipc import messages as m
-from kleader.locks import file_lock, path_lock
+from kleader.locks import file_lock, path_lock, run_history
 from kleader.procs.process_tracker import ProcessTracker
 
 TYPE_CHECKING = False
@@ -152,6 +153,7 @@ class FileElector:
     def _become_leader(self, assign: m.Assign) -> bool:
         """The token is on disk before anything is started on it."""
         wall = time.time_ns() // 1000
+        runs = file_lock.runs(file_lock.read_record(self._fd) or {})
         token = file_lock.next_token(self._fd, wall)
         transitions = file_lock.number(file_lock.read_record(self._fd) or {}, "transitions")
         count = 0 if transitions is None else transitions + 1
@@ -162,6 +164,7 @@ class FileElector:
             "transitions": count,
             "token": str(token),
             "pid": self._supervisor.pid,
+            "runs": run_history.as_json(runs),
         }
         try:
             file_lock.write_record(self._fd, record)
@@ -170,7 +173,8 @@ class FileElector:
             self._channel.send(m.Failed(self._term, reason, FAILED))
             return False
         self._log.role = "leader"
-        self._channel.send(m.Lead(self._term, math.inf, math.inf, str(token), wall, count, self._plan.namespace))
+        done = run_record.done(self._plan, runs, wall, 0) if run_record.has_once(self._plan) else ""
+        self._channel.send(m.Lead(self._term, math.inf, math.inf, str(token), wall, count, self._plan.namespace, done))
         return True
 
     # --- leading
@@ -184,6 +188,8 @@ class FileElector:
                     continue
                 if isinstance(message, m.Started):
                     self._tracker.add(message.pid, message.start, message.excluded)
+                elif isinstance(message, m.Ran):
+                    self._record(message)
                 elif isinstance(message, m.Empty):
                     why = "" if message.release else "asked not to"
                     self._channel.send(m.Released(self._term, message.release, why))
@@ -198,6 +204,18 @@ class FileElector:
                 lost = True
                 reason = f"the lock file {self._plan.file} was removed or replaced"
                 self._channel.send(m.Lost(self._term, reason, kill_now=True))
+
+    def _record(self, ran: m.Ran) -> None:
+        """Record the run in the file while the lock is held. That may fail: then the command is run once more."""
+        record = file_lock.read_record(self._fd) or {}
+        run = run_record.run_of(self._plan, ran, time.time_ns() // 1000)
+        runs = run_history.add(file_lock.runs(record), run)
+        try:
+            new = {**record, "runs": run_history.as_json(runs)}
+            file_lock.write_record(self._fd, new, sync=run_record.has_once(self._plan))
+        except OSError as error:
+            reason = f"cannot write into {self._plan.file}: {error.strerror}"
+            self._log.warning(f"the run is not recorded: {reason}", event="run_not_recorded")
 
     def _supervisor_died(self) -> None:
         """Kill what is left of the command. This process ends after that, which closes the lock."""

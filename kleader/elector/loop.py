@@ -15,6 +15,7 @@ from kleader.election import events as e
 from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
 from kleader.election.timing import Timing
 from kleader.elector import successor
+from kleader.elector.api_run_record import RunRecord
 from kleader.elector.measure import measured
 from kleader.elector.predecessor import Predecessor
 from kleader.elector.tasks import Tasks
@@ -67,6 +68,8 @@ class Loop:
         self._lock: Lock | None = None
         self._recorder: EventRecorder | None = None
         self._predecessor = Predecessor()
+        self._run_record = RunRecord(plan, log)
+        self._unreleased = ""  # the incarnation of a term that ends without a release
         self._term = 0
         self._state: State | None = None
         self._tracker: ProcessTracker | None = None
@@ -154,6 +157,7 @@ class Loop:
             self._say(facts)
         if self._lock and before.incarnation != self._state.incarnation:
             self._lock.register()
+            self._run_record.forget(self._lock)
         self._predecessor.note(self._state, now.boot, self._log)
         if self._lock and self._recorder:
             self._recorder.follow(self._lock, self._state)
@@ -213,7 +217,10 @@ class Loop:
         if self._watchdog:
             self._watchdog.kill_at = lead.kill_at
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
-        self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace))
+        done = ""
+        if self._lock and self._state and self._state.seen:  # the answer to the write that acquired it
+            done = self._run_record.done(self._lock, self._state.seen)
+        self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace, done))
         self._predecessor.tell(self._log, system.clock())
         if self._recorder:
             self._recorder.became_leader()
@@ -238,10 +245,12 @@ class Loop:
                 event = e.GetDone(request, await lock.get(timeout))
             else:
                 timeout -= await self._part(request, timeout / 2)
+                self._run_record.prepare(lock)
                 event = e.WriteDone(
                     request, await lock.write(request.base, request.record, request.incarnation, timeout)
                 )
         except LockError as error:
+            self._run_record.refused(lock, error.failure)
             event = e.RequestFailed(request, error.failure)
         if self._requesting is asyncio.current_task():
             self._requesting = None
@@ -270,6 +279,8 @@ class Loop:
         return system.clock() - began
 
     async def _end(self, last_words: m.Message) -> None:
+        if self._lock and self._unreleased:
+            await self._run_record.add(self._lock, self._unreleased, self._plan.request_timeout)
         await self._leave(min(self._plan.request_timeout, _PARTING))
         self._say(last_words)
         self._over.set()
@@ -320,17 +331,24 @@ class Loop:
             self._tell_label(runs=True)
         elif isinstance(message, m.Stopping):
             self._tell_label(runs=False)
+        elif isinstance(message, m.Ran):
+            self._run_record.ran = message
         elif isinstance(message, m.Empty):
-            self._disarm()
-            if self._fresh and self._state is None:
-                self._tasks.spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
-            self._feed(e.AllProcessesExited(message.release, message.to))
+            self._all_exited(message)
         elif isinstance(message, m.Again):
             self._disarm()
             self._term += 1
             self._log.role = "candidate"
             self._guard(message.incarnation)
             self._feed(e.Restart(message.incarnation, message.release, message.to, message.aside))
+
+    def _all_exited(self, message: m.Empty) -> None:
+        self._disarm()
+        if self._state and self._state.phase is Phase.LEADING and not message.release:
+            self._unreleased = self._state.incarnation
+        if self._fresh and self._state is None:
+            self._tasks.spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
+        self._feed(e.AllProcessesExited(message.release, message.to))
 
     def _tell_label(self, *, runs: bool) -> None:
         self._runs = runs

@@ -65,6 +65,17 @@ class Stopping(NamedTuple):
     term: int
 
 
+class Ran(NamedTuple):
+    """The command was started in this term, and all its processes are dead: for the record, before Empty or Again."""
+
+    term: int
+    token: str
+    status: int  # kleader's exit status
+    reason: str  # as KLEADER_REASON
+    started: float
+    ended: float
+
+
 class Empty(NamedTuple):
     """All processes of the command are dead. The elector releases the lock if told to, ``to`` a candidate, and ends."""
 
@@ -90,7 +101,10 @@ class Again(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """The lock is acquired: the supervisor starts the command. Both deadlines are infinite for the file lock."""
+    """The lock is acquired: the supervisor starts the command. Both deadlines are infinite for the file lock.
+
+    ``done``: it does not, for the reason given (--once, --once-per), and releases the lock.
+    """
 
     term: int
     stop_at: float
@@ -99,6 +113,7 @@ class Lead(NamedTuple):
     acquired: int
     transitions: int
     namespace: str
+    done: str = ""
 
 
 class Extend(NamedTuple):
@@ -222,6 +237,7 @@ Message = (
     | Started
     | Alive
     | Stopping
+    | Ran
     | Empty
     | Again
     | Lead

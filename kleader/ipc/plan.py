@@ -48,6 +48,10 @@ class Plan(NamedTuple):
     request_timeout: float
     wait: float | None  # None: without end
     live: bool
+    once: str  # the key of the run; "" without --once
+    once_per: float  # 0 without --once-per
+    once_after_any: bool
+    once_exit_code: int
     busy_exit_code: int  # the status where another candidate held the lock until the end of the wait
     # the command
     on_loss: str  # exit or wait

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 
+from kleader import system
 from kleader.election.events import Kind
 from kleader.kube import responses
 from kleader.kube.connection import MAX_RESPONSE_BYTES, Connection, Response
@@ -52,11 +53,22 @@ class ApiClient:
         self._watches = 0
         self._prewarming: asyncio.Task[None] | None = None
         self._last_date = ("", 0.0, 0.0)  # of the last response, and the wall clock before and after
+        self._success_date = ("", 0.0)  # of the last response to a successful call, and CLOCK_BOOTTIME when it came
 
     @property
     def skew(self) -> responses.ClockSkew | None:
         """How far the API server's clock is from this machine's, by the last call; None if it is not known."""
         return responses.clock_skew(*self._last_date)
+
+    @property
+    def server_time(self) -> int | None:
+        """Microseconds since the epoch by the API server's clock, to a second; None if it has not told.
+
+        The time since its last answer is measured by CLOCK_BOOTTIME: this machine's wall clock has no part in it.
+        """
+        date, came_at = self._success_date
+        at = responses.http_date(date)
+        return None if at is None else round((at + system.clock() - came_at) * 1_000_000)
 
     async def call(  # noqa: PLR0913 - the last two are for lists
         self,
@@ -86,6 +98,7 @@ class ApiClient:
             raise LockError(Kind.DENIED, str(error)) from None
         if response.status not in {_OK, _CREATED}:
             raise self._error_of(response, target)
+        self._success_date = response.headers.get("date", ""), system.clock()
         found = responses.json_object(response.body)
         if found is None:
             raise self.unreadable("something that is no JSON object")

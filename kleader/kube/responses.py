@@ -105,18 +105,25 @@ def status_message(status: dict[str, Any]) -> str:
     return _line(message) if isinstance(message, str) else ""
 
 
-def clock_skew(date: str, sent: float, received: float) -> ClockSkew | None:
-    """The skew by the Date of a response (whole seconds; RFC 9110, IMF-fixdate); None if the date is invalid.
-
-    ``sent`` and ``received`` are this machine's wall clock in seconds, before the request and after its response.
-    """
+def http_date(date: str) -> float | None:
+    """Seconds since the epoch of a Date header (whole seconds; RFC 9110, IMF-fixdate); None if it is invalid."""
     found = _DATE.fullmatch(date)
     if not found or found[2] not in _MONTHS:
         return None
     day, year, hour, minute, second = (int(found[i]) for i in (1, 3, 4, 5, 6))
     try:
-        at = datetime(year, _MONTHS.index(found[2]) + 1, day, hour, minute, second, tzinfo=timezone.utc).timestamp()
+        return datetime(year, _MONTHS.index(found[2]) + 1, day, hour, minute, second, tzinfo=timezone.utc).timestamp()
     except ValueError:
+        return None
+
+
+def clock_skew(date: str, sent: float, received: float) -> ClockSkew | None:
+    """The skew by the Date of a response; None if the date is invalid.
+
+    ``sent`` and ``received`` are this machine's wall clock in seconds, before the request and after its response.
+    """
+    at = http_date(date)
+    if at is None:
         return None
     least, most = at - received, at + 1 - sent
     return ClockSkew((least + most) / 2, (most - least) / 2)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from kleader.election.events import Observed
     from kleader.election.record import Record
+    from kleader.locks.run_history import Run
 
 
 class LockProperties(NamedTuple):
@@ -28,6 +29,7 @@ class Lock(Protocol):
     """
 
     namespace: str
+    ended_run: Run | None  # recorded by each later write that releases the lock or hands it over
 
     @property
     def properties(self) -> LockProperties:
@@ -47,6 +49,16 @@ class Lock(Protocol):
 
         ``timeout``: for the watch to begin.
         """
+
+    @property
+    def server_time(self) -> int | None:
+        """The time by the lock's own clock, in microseconds since the epoch; None if it is not known yet."""
+
+    def runs(self, seen: Observed) -> list[Run]:
+        """The latest runs that the lock's objects keep, newest first."""
+
+    async def add_run(self, base: Observed, run: Run, timeout: float) -> None:
+        """Record a run over exactly the observation ``base``, and change nothing else: this renews nothing."""
 
     def references(self, seen: Observed) -> Sequence[dict[str, str]]:
         """The objects of the lock, as an Event refers to them (core/v1 ObjectReference)."""

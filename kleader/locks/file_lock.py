@@ -15,6 +15,7 @@ import os
 import stat
 
 from kleader import system
+from kleader.locks import run_history
 
 _REMOTE_FILESYSTEMS = ("nfs", "cifs", "smb", "fuse", "9p", "virtiofs", "ceph", "lustre", "afs", "gfs", "ocfs")
 OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -198,21 +199,27 @@ def last_holder(fd: int) -> str:
     return found[:_MAX_HOLDER_LENGTH] if isinstance(found, str) else ""
 
 
+def runs(record: dict[str, object]) -> list[run_history.Run]:
+    """The latest runs, newest first."""
+    return run_history.from_json(record.get("runs"))
+
+
 def number(record: dict[str, object], name: str) -> int | None:
     """A number of the record; None if it is none, or absurd."""
     found = record.get(name)
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < _MAX_NUMBER else None
 
 
-def write_record(fd: int, record: dict[str, object]) -> None:
-    """Write the record in place and sync it to the disk. OSError if the disk is full or fails."""
+def write_record(fd: int, record: dict[str, object], *, sync: bool = True) -> None:
+    """Write the record in place and ``sync`` it to the disk. OSError if the disk is full or fails."""
     data = json.dumps({MAGIC: 1, **record}).encode() + b"\n"
     padded = data.ljust(os.fstat(fd).st_size, b" ")
     os.posix_fallocate(fd, 0, len(padded))  # a full disk must not cut the last record off
     written = os.pwrite(fd, padded, 0)
     if written != len(padded):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    os.fsync(fd)
+    if sync:
+        os.fsync(fd)
 
 
 def next_token(fd: int, wall: int) -> int:

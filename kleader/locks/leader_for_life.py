@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from kleader.kube.client import ApiClient
+    from kleader.locks.run_history import Run
 
 _POLL_SECONDS = 1.0  # for what only this machine can tell
 _ANOTHER_INSTANCE = "another kleader of this Pod competes for it, or has not ended yet"
@@ -229,6 +230,10 @@ class LeaderForLifeLock(ObjectLock):
         owner = {"apiVersion": "v1", "kind": "Pod", "name": self._me.name, "uid": self._me.uid}
         body["metadata"]["ownerReferences"] = [owner]
         return body
+
+    def runs(self, seen: Observed) -> list[Run]:  # noqa: ARG002
+        """None: the ConfigMap is deleted with each release, and with its Pod."""
+        return []
 
     def encode(self, body: dict[str, Any], record: Record) -> None:
         """Nothing: the owner is the record."""

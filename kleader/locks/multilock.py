@@ -22,11 +22,14 @@ from kleader.election.events import Kind, Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.kube.errors import LockError
 from kleader.kube.merged_watch import merge_watches
+from kleader.kube.timeout import seconds_left
+from kleader.locks import run_history
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from kleader.locks.object_lock import ObjectLock
+    from kleader.locks.run_history import Run
 
 
 class _Pair(NamedTuple):
@@ -99,6 +102,33 @@ class MultiLock:
             async for which, seen in changes:
                 now[which] = seen
                 yield self._both(_Pair(*now))
+
+    @property
+    def ended_run(self) -> Run | None:
+        """Recorded in both."""
+        return self._locks[0].ended_run
+
+    @ended_run.setter
+    def ended_run(self, run: Run | None) -> None:
+        for lock in self._locks:
+            lock.ended_run = run
+
+    @property
+    def server_time(self) -> int | None:
+        """Both are objects of one API server."""
+        return self._locks[0].server_time
+
+    def runs(self, seen: Observed) -> list[Run]:
+        """The runs of both: either may be gone, or be behind after half a write."""
+        found = [lock.runs(part) if part else [] for lock, part in zip(self._locks, seen.base, strict=True)]
+        return run_history.merge(*found)
+
+    async def add_run(self, base: Observed, run: Run, timeout: float) -> None:
+        """Record it in both."""
+        left = seconds_left(timeout)
+        for lock, part in zip(self._locks, base.base, strict=True):
+            if part:
+                await lock.add_run(part, run, left())
 
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """To those that are there."""

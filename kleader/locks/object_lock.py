@@ -15,14 +15,16 @@ from kleader.election.record import MalformedRecordError, Record, micro_time
 from kleader.election.request import Request, from_text, to_text
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.metadata import owner_names, string_map
-from kleader.locks import lock_annotations
+from kleader.locks import lock_annotations, run_history
 from kleader.locks.base import LockProperties
 from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, REQUEST, annotation
+from kleader.locks.run_history import LAST_RUN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from kleader.kube.client import ApiClient
+    from kleader.locks.run_history import Run
 
 
 class ObjectLock:
@@ -35,6 +37,7 @@ class ObjectLock:
     kind: ClassVar[str]
     plural: ClassVar[str]
     properties: LockProperties = LockProperties()
+    ended_run: Run | None = None
 
     def __init__(
         self,
@@ -120,13 +123,24 @@ class ObjectLock:
     async def unregister(self, timeout: float) -> None:
         """Nothing."""
 
+    @property
+    def server_time(self) -> int | None:
+        """By the Date of the last successful call."""
+        return self._api.server_time
+
+    def runs(self, seen: Observed) -> list[Run]:
+        """The annotation LAST_RUN."""
+        return run_history.read(annotation(seen.base, LAST_RUN))
+
+    async def add_run(self, base: Observed, run: Run, timeout: float) -> None:
+        """Change the annotation LAST_RUN."""
+        await self._annotate(base, LAST_RUN, run_history.write(run_history.add(self.runs(base), run)), timeout)
+
     # --- for commands
 
     async def leave_request(self, base: Observed, request: Request, timeout: float) -> Observed:
         """Leave a request to the holder over exactly the observation ``base``, and change nothing else."""
-        metadata = dict(base.base["metadata"])
-        metadata["annotations"] = {**string_map(metadata.get("annotations")), REQUEST: to_text(request)}
-        return self.observed(await self._api.call("PUT", self._target, {**base.base, "metadata": metadata}, timeout))
+        return await self._annotate(base, REQUEST, to_text(request), timeout)
 
     async def dry_run(self, timeout: float) -> None:
         """Ask the API server whether the object could be created. LockError: it would be refused."""
@@ -155,6 +169,11 @@ class ObjectLock:
 
     # --- for subclasses
 
+    async def _annotate(self, base: Observed, name: str, text: str, timeout: float) -> Observed:
+        metadata = dict(base.base["metadata"])
+        metadata["annotations"] = {**string_map(metadata.get("annotations")), name: text}
+        return self.observed(await self._api.call("PUT", self._target, {**base.base, "metadata": metadata}, timeout))
+
     def warn_once(self, sentence: str) -> None:
         """Warn, unless it was said before."""
         if sentence not in self._warned:
@@ -181,6 +200,9 @@ class ObjectLock:
         annotations = string_map(metadata.get("annotations"))
         kept = {key: text for key, text in annotations.items() if key not in lock_annotations.ALL}
         metadata["annotations"] = kept | ({INCARNATION: incarnation} if incarnation else {})
+        if self.ended_run and not incarnation:  # the lock is released, or handed over
+            runs = run_history.add(run_history.read(kept.get(LAST_RUN)), self.ended_run)
+            metadata["annotations"][LAST_RUN] = run_history.write(runs)
         metadata["labels"] = {**string_map(metadata.get("labels")), **self._labels}
         body = {**base, "metadata": metadata}
         self.encode(body, record)

@@ -192,7 +192,7 @@ class ElectorProcess:
             elif now < self._shutdown_at and not self.other_version:
                 self._start(state, term, now)
                 release, to = term.release_decision(release=True)
-                self.send(m.Empty(term.number, release, to))
+                self.send_end(term, m.Empty(term.number, release, to))
         elif not self.cannot_work or state is not State.WAITING:
             self._start(state, term, now)
 
@@ -210,7 +210,13 @@ class ElectorProcess:
         self._release_sent = self._channel is not None
         if not term.lead and not self.launcher.releases:
             self.process.kill()  # a file lock that it may have acquired is free when kleader has ended
-        self.send(m.Empty(term.number, release, to))
+        self.send_end(term, m.Empty(term.number, release, to))
+
+    def send_end(self, term: Term, end: m.Empty | m.Again) -> None:
+        """Send that no process of the term is alive, after what is to be recorded of its run."""
+        if term.ran:
+            self.send(term.ran)
+        self.send(end)
 
     def released(self, answer: m.Released, term: Term) -> None:
         """It has done about the lock what it could."""

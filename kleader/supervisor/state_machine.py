@@ -253,7 +253,12 @@ class RunStateMachine:
         self._note_leader(self._plan.identity, lead.namespace)
         what = f"token {lead.token}, transitions {lead.transitions}"
         self._log.info(f"became leader: {what}", event="became_leader", token=lead.token, transitions=lead.transitions)
-        if self._plan.standby:  # it has the grace of a loss, for there is no leader meanwhile
+        if lead.done:
+            self._log.info(lead.done, event="already_done")
+            self._status = self._plan.once_exit_code
+            self._command.restart_wanted = False  # of the command of an earlier term
+            self._kill(now)
+        elif self._plan.standby:  # it has the grace of a loss, for there is no leader meanwhile
             term.standby_deadline = now + self._plan.renew_deadline
             grace = min(self._plan.grace, self._plan.renew_deadline / 2)
             self._standby.ask_to_stop(self._stop_signal(), now + grace)
@@ -420,6 +425,7 @@ class RunStateMachine:
             self._status = FAILED
             self._kill(now)
             return
+        term.started_at = min(term.started_at, now)
         self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))
         main.release()
         self._health.begin(now)
@@ -489,6 +495,7 @@ class RunStateMachine:
             term.start_at = now + self._command.pause(now)
         else:
             term.log_end(self._log, now)
+            term.note_run(self._status, now)
             if term.over and self._plan.on_loss == "wait" and not term.shutdown_signal:
                 self._contend_again(now)
             else:
@@ -507,7 +514,8 @@ class RunStateMachine:
         self._status = 0
         self._standby.contend(now)
         release, to = previous.release_decision(release=plan.release)
-        self._elector.send(m.Again(previous.number, self._term.incarnation, release, to, previous.asked))
+        again = m.Again(previous.number, self._term.incarnation, release, to, previous.asked)
+        self._elector.send_end(previous, again)
 
     def _on_unhealthy(self, now: float) -> None:
         """A leader steps down; a candidate does not contend, and releases what it may hold."""

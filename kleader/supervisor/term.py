@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kleader.log import Log
     from kleader.procs.tree_killer import ProcessTree
 
+EXITED, STOPPED, STEPPED_DOWN, LOST, SKIPPED = "exited", "stopped", "stepped-down", "lost", "skipped"
 _MAX_PROCESSES = 500  # of the command in one message; an elector finds the others itself
 
 
@@ -31,6 +32,8 @@ class Term:
         self.kill_stopping_at = math.inf  # when what was asked to stop is killed
         self.standby_deadline = math.inf  # when the standby must have ended, or the lock is given up
         self.led_at = math.inf  # when it began to lead
+        self.started_at = math.inf  # when its command was started first
+        self.ran: m.Ran | None = None  # how the command's run ended
         self._end: tuple[float, str, str] | None = None  # when its end began, by which signal, and why
 
     @property
@@ -70,6 +73,20 @@ class Term:
             how = f"{text(dying)} {f'after {by}' if by else 'later'}"
             what = f"led for {text(led)}, until {why}; the last process was gone {how}"
             log.info(what, event="term_ended", led=led, dying=dying, signal=by or None, why=why)
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, as KLEADER_REASON and the record of the run have it."""
+        if self.lead and self.lead.done:
+            return SKIPPED
+        if self.lost:
+            return LOST
+        return STEPPED_DOWN if self.step_down else STOPPED if self.shutdown_signal else EXITED
+
+    def note_run(self, status: int, now: float) -> None:
+        """No process of the command is alive. ``status``: kleader's exit status for it."""
+        if self.lead and self.started_at < math.inf:
+            self.ran = m.Ran(self.number, self.lead.token, status, self.reason, self.started_at, now)
 
     def assignment(self, tree: ProcessTree, resume_state: str, *, replaces: bool) -> m.Assign:
         """What an elector has to know; ``replaces``: it is not the first one. OSError: too many open files."""

@@ -121,6 +121,7 @@ class World:
         if self.machine:
             term = self.machine._term
             self.expect(not (term.over or term.shutdown_signal), "started in a term that is over")
+            self.expect(not (term.lead and term.lead.done), "started what was done already")
         pid = self._born("main", deaf=self.rng.random() < 0.6, dying=self.rng.choice((0, 0, 0.05, 0.3)))
         if self.rng.random() < 0.5:
             self._born("descendant", deaf=True, dying=self.rng.choice((0, 0.1)))
@@ -277,7 +278,8 @@ def _words(world: World, one: RunStateMachine, plan: Plan) -> list[m.Message]:
     if one._state is State.WAITING:
         t0 = world.now - rng.choice((0, 0.1, 1, plan.renew_deadline))
         lead = m.Lead(number, *_until(plan, t0), "1", 1, 0, "n")
-        may = [*[lead] * 8, extend, m.Failed(number, "for a reason", 125), *[m.Ping(number)] * 3]
+        done = lead._replace(done="" if plan.standby else "already done")
+        may = [*[lead] * 8, done, extend, m.Failed(number, "for a reason", 125), *[m.Ping(number)] * 3]
     elif one._state in {State.RELEASING, State.NOT_CONTENDING}:
         may = [m.Released(number, released=True, why="")]
     else:
@@ -357,6 +359,7 @@ def _plan(rng: random.Random) -> Plan:
         "skew": duration / 10,
         "request_timeout": 5.0,
         "loss_exit_code": 255,
+        "once_exit_code": 9,
         "stop_signal": 0,
         "release": rng.random() < 0.8,
         "on_loss": rng.choice(("exit", "wait")),

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from kleader import system
 from kleader.elector.file_elector import FileElector, _WaitIsOver
 from kleader.elector.start import FileElectors
+from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
 from kleader.ipc.plan import Plan
 from kleader.locks import file_lock, path_lock
@@ -268,3 +270,49 @@ def test_a_lock_file_that_may_not_be_opened_is_named_and_not_its_directory(
         file_lock.open_lock(str(lock))
     assert f"it is user {os.geteuid()}'s" in cast("str", refused.value.strerror)
     assert "directory" not in cast("str", refused.value.strerror)
+
+
+# --- the latest runs
+
+
+def led(plan: Plan, *, ran: tuple[int, str] | None = None, wall: float = 0.0) -> m.Lead:
+    """A term of another kleader, from its acquisition, by a clock that is so far ahead, to the record of its run."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fd = file_lock.open_lock(plan.file)
+    guard = FileElector(plan, Channel(ours), Log(verbosity=-1), system.myself(), fd, ())
+    guard._term = 1
+    with pytest.MonkeyPatch.context() as patch:
+        now = time.time_ns
+        patch.setattr(time, "time_ns", lambda: now() + round(wall * 1e9))
+        assign = m.Assign(1, "i", leading=False, replaces=False, t0=0, acquired=0, transitions=0, started=[], memory="")
+        assert guard._become_leader(assign)
+        lead = Channel(theirs).receive()[0]
+        assert isinstance(lead, m.Lead)
+        if ran:
+            guard._record(m.Ran(1, lead.token, *ran, system.clock() - 1, system.clock()))
+    os.close(fd)
+    ours.close()
+    theirs.close()
+    return lead
+
+
+def test_a_run_is_kept_in_the_file_and_makes_the_next_one_needless(plan: Plan) -> None:
+    plan = plan._replace(once_per=60.0, identity="host-a", started=system.clock())
+    assert led(plan, ran=(1, "exited")).done == ""
+    assert led(plan, ran=(0, "exited")).done == ""
+    assert led(plan).done.startswith("already done by host-a at ")
+    assert led(plan).done  # the one before has kept the record, and recorded nothing of its own
+
+
+def test_a_clock_that_was_set_back_makes_the_command_run_again(plan: Plan) -> None:
+    plan = plan._replace(once_per=60.0, started=system.clock())
+    led(plan, ran=(0, "exited"), wall=3600)
+    assert led(plan).done == ""
+
+
+def test_a_run_without_once_is_recorded_too_and_skips_nothing(plan: Plan) -> None:
+    once = plan._replace(once="k", started=system.clock())
+    led(plan, ran=(0, "exited"))
+    assert led(once, ran=(0, "exited")).done == ""
+    assert led(plan).done == ""
+    assert led(once).done

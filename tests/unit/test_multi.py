@@ -14,6 +14,7 @@ from kleader.kube.errors import LockError
 from kleader.locks.annotation_lock import EndpointsLock
 from kleader.locks.lease import LeaseLock
 from kleader.locks.multilock import MultiLock
+from kleader.locks.run_history import LAST_RUN, Run
 from tests.support.pair import World
 
 if TYPE_CHECKING:
@@ -368,3 +369,32 @@ def test_the_fencing_token_is_the_first_ones_version(server: Server) -> None:
     seen = asyncio.run(lock.write(get(lock), HELD, "i", 1))
     assert seen.version == server.found["endpoints"]["metadata"]["resourceVersion"]
     assert [each["uid"] for each in lock.references(seen)] == ["u", "u"]
+
+
+RUN = Run("m", "7", "", 5_000_000, 6_000_000, 0, "exited")
+
+
+def test_a_run_is_recorded_in_both_halves_and_read_from_either(server: Server) -> None:
+    """A release may come half through, and either object may be created anew."""
+    lock = multi(server)
+    for kind in (EndpointsLock, LeaseLock):
+        put(server, kind, HELD)
+    lock.ended_run = RUN
+    asyncio.run(lock.write(asyncio.run(lock.get(1)), FREE, "", 1))
+    assert all(LAST_RUN in found["metadata"]["annotations"] for found in server.found.values())
+    for gone in ("endpoints", "leases"):
+        other = multi(server)
+        server.found[gone]["metadata"]["annotations"].pop(LAST_RUN)
+        assert other.runs(asyncio.run(other.get(1))) == ([RUN] if gone == "endpoints" else [])
+
+
+def test_half_a_release_has_recorded_the_run(server: Server) -> None:
+    lock = multi(server)
+    for kind in (EndpointsLock, LeaseLock):
+        put(server, kind, HELD)
+    base = asyncio.run(lock.get(1))
+    lock.ended_run = RUN
+    server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
+    with pytest.raises(LockError):
+        asyncio.run(lock.write(base, FREE, "", 1))
+    assert multi(server).runs(asyncio.run(multi(server).get(1))) == [RUN]

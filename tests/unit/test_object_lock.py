@@ -10,8 +10,10 @@ import pytest
 from kleader.election.events import Kind
 from kleader.election.record import Record
 from kleader.kube.errors import LockError
+from kleader.locks import run_history
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
 from kleader.locks.lease import LeaseLock
+from kleader.locks.run_history import Run
 
 if TYPE_CHECKING:
     from kleader.locks.object_lock import ObjectLock
@@ -82,3 +84,60 @@ def test_response_with_another_object_is_an_error(kind: type[ObjectLock], wrong:
     with pytest.raises(LockError) as error:
         asyncio.run(lock.get(1))
     assert error.value.failure.kind is Kind.UNREACHABLE
+
+
+# --- the latest runs
+
+RUN = Run("me", "7", "", 5_000_000, 6_000_000, 0, "exited")
+FREE = Record("", 1, 2_000_000, 2_000_000, 0)
+
+
+def written(server: Server) -> dict[str, str]:
+    body = server.sent[-1][2]
+    assert body
+    return dict(body["metadata"]["annotations"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("record", [FREE, Record("next", 15, 2_000_000, 2_000_000, 1)], ids=["released", "handed over"])
+def test_the_write_that_gives_the_lock_up_records_the_run(kind: type[ObjectLock], record: Record) -> None:
+    """One write: nobody acquires the lock between the record and the release."""
+    server, lock = made(kind)
+    before = RUN._replace(token="5")
+    server.has["metadata"]["annotations"] = {run_history.LAST_RUN: run_history.write([before]), "a": "b"}
+    base = asyncio.run(lock.get(1))
+    lock.ended_run = RUN
+    for _ in range(2):  # over the same version: its answer was lost
+        asyncio.run(lock.write(base, record, "", 1))
+        assert run_history.read(written(server)[run_history.LAST_RUN]) == [RUN, before]
+        assert written(server)["a"] == "b"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_other_write_keeps_the_runs_as_they_are(kind: type[ObjectLock]) -> None:
+    server, lock = made(kind)
+    server.has["metadata"]["annotations"] = {run_history.LAST_RUN: "as it is"}
+    base = asyncio.run(lock.get(1))
+    asyncio.run(lock.write(base, FREE, "", 1))  # of a candidate that ran nothing
+    assert written(server)[run_history.LAST_RUN] == "as it is"
+    lock.ended_run = RUN
+    asyncio.run(lock.write(base, HELD, "i", 1))
+    assert written(server)[run_history.LAST_RUN] == "as it is"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_is_recorded_beside_a_record_that_stays(kind: type[ObjectLock]) -> None:
+    """With --no-release: challengers see no renewal."""
+    server, lock = made(kind)
+    base = asyncio.run(lock.get(1))
+    asyncio.run(lock.write(base, HELD, "i", 1))
+    method, _, body = server.sent[-1]
+    assert body
+    server.has = {**body, "metadata": {**body["metadata"], "resourceVersion": "8"}}
+    seen = asyncio.run(lock.get(1))
+    asyncio.run(lock.add_run(seen, RUN, 1))
+    method, _, after = server.sent[-1]
+    assert after
+    assert method == "PUT"
+    assert run_history.read(after["metadata"]["annotations"].pop(run_history.LAST_RUN)) == [RUN]
+    assert after == server.has
