@@ -55,9 +55,10 @@ class Checker(CommandRunner):
 @options.output("-o --output output", "Print the report for a program.", type=click.Choice(["json", "yaml"]))
 @options.run_options()
 def check(command: tuple[str, ...], output: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Check whether a run with these options could lead here, and print how to fix what is wrong.
+    """Check whether a run could lead here, and say how to fix it.
 
-    A line for each check: ok, warn or fail. Neither the lock nor the cluster is changed.
+    The options are those of that run. A line for each check: ok, warn or fail. Neither the lock nor the cluster is
+    changed.
     """
     if not command and not params["name"] and not params["lock"][1]:
         raise click.UsageError(

@@ -93,7 +93,7 @@ _SHELLS: dict[str, type[_Completion]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fi
 @click.command(cls=Command, epilog=EPILOG)
 @click.argument("shell", type=click.Choice(list(_SHELLS)), metavar="bash|zsh|fish")
 def completion(shell: str) -> None:
-    """Print the script that completes kleader's command line in a shell."""
+    """Print the script that completes the command line in a shell."""
     root = click.get_current_context().find_root().command
     click.echo(_SHELLS[shell](root, {}, "kleader", COMPLETION_VARIABLE).source(), nl=False)
 

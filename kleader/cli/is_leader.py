@@ -29,7 +29,7 @@ Exit status:
 @options.lock("--name", "The name of the lock, if more than one runs here.", metavar="NAME")
 @options.lock("-n --namespace namespace", "The namespace of the lock, if names are the same.", metavar="NAMESPACE")
 def is_leader(name: str | None, namespace: str | None) -> None:
-    """Tell by the exit status whether the kleader of this machine or Pod leads.
+    """Exit with 0 if the kleader of this Pod or host leads.
 
     It asks that kleader, not the cluster, and prints its role. Outside a Pod --name is required, because any lock may
     run on the machine; the command of a run has the name in its environment.

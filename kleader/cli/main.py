@@ -27,19 +27,27 @@ SUPPORTED = ("linux", "darwin")
 _STDERR = 2
 
 # The first sentence of the help of each, for the list of commands.
-COMMANDS = {
-    "check": "Check whether a run with these options could lead here, and print how to fix what is wrong",
-    "completion": "Print the script that completes kleader's command line in a shell",
-    "help": "Show the help of kleader, or of COMMAND",
-    "is-leader": "Tell by the exit status whether the kleader of this machine or Pod leads",
-    "manifest": "Print what runs COMMAND with a hot standby in a cluster, for kubectl to apply",
-    "resign": "Ask the leader of the lock NAME, a kleader, to stop its command and to release the lock",
-    "run": "Run COMMAND only while this candidate is the leader",
-    "status": "Show the lock NAME, or all locks of a namespace, whichever program wrote them",
-    "transfer": "Ask the leader of the lock NAME, a kleader, to stop its command and to hand the lock to IDENTITY",
-    "version": "Show the version",
-    "wait": "Wait until the lock NAME has a leader, has none, or has another one, and print its state",
+GROUPS = {
+    "Run": {
+        "run": "Run COMMAND only while this candidate is the leader",
+    },
+    "See who leads": {
+        "status": "Show who leads: one lock, or all locks of a namespace",
+        "wait": "Wait until a lock has a leader, has none, or has another one",
+        "is-leader": "Exit with 0 if the kleader of this Pod or host leads",
+    },
+    "Change who leads": {
+        "resign": "Ask the leader to stop its command and to release the lock",
+        "transfer": "Ask the leader to hand the lock to a named candidate",
+    },
+    "Set up": {
+        "check": "Check whether a run could lead here, and say how to fix it",
+        "manifest": "Print the YAML that runs COMMAND with a hot standby",
+        "completion": "Print the script that completes the command line in a shell",
+    },
 }
+_HELP = {"help": "Show the help of kleader, or of COMMAND", "version": "Show the version"}  # the help's last line
+COMMANDS = {name: sentence for group in (*GROUPS.values(), _HELP) for name, sentence in group.items()}
 
 _NEVER_SUGGESTED = {"resign", "transfer"}  # a typing error must not suggest what ends a leadership
 
@@ -82,10 +90,14 @@ class Group(HelpOption, click.Group):
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands, each with its sentence."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The commands in their groups, each with its sentence, and the options: a screen of 24 lines."""
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), sentence) for name, sentence in group.items()])
+        formatter.write_paragraph()
+        formatter.write_text("Help: kleader COMMAND -h (brief) or --help (all); man kleader; kleader version")
 
 
 @click.group(
@@ -94,12 +106,7 @@ class Group(HelpOption, click.Group):
 )
 @click.version_option(__version__, prog_name="kleader", allow_from_autoenv=False)  # images set KLEADER_VERSION
 def cli() -> None:
-    """Run a command only while leader.
-
-    kleader acquires a Kubernetes lock as kube-controller-manager, kube-scheduler, client-go and controller-runtime do,
-    or a lock on this machine. It starts the command, and kills it with all of its descendants before another candidate
-    can lead.
-    """
+    """Run a command only while this candidate, one of several, is the leader."""
 
 
 @cli.command(cls=Command)

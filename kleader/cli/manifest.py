@@ -88,10 +88,11 @@ Examples:
 )
 @options.run_options(without=NOT_IN_A_POD)
 def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - click's
-    """Print what runs COMMAND with a hot standby in a cluster, for kubectl to apply.
+    """Print the YAML that runs COMMAND with a hot standby.
 
-    ServiceAccount, Role with the permissions that the lock needs, RoleBinding, Deployment, PodDisruptionBudget. COMMAND
-    can write only to /tmp, unless --writable-root is given. The options of run are those of the run in the Pods.
+    kubectl applies it: ServiceAccount, Role with the permissions that the lock needs, RoleBinding, Deployment,
+    PodDisruptionBudget. COMMAND can write only to /tmp, unless --writable-root is given. The options of run are those
+    of the run in the Pods.
     """
     from kleader.cli.yaml_output import as_yaml
 

@@ -23,7 +23,7 @@ election = section("Election")
 output = section("Output")
 request = section("Request")
 workload = section("Workload")
-_api = section(CLUSTER)
+_api = section(CLUSTER, brief=False)
 _timing = section("Timings", type=types.duration)
 _command = section("Command")
 _hook = section("Beside the command")
@@ -58,9 +58,9 @@ def lock_type(**attributes: Any) -> Decorator:  # noqa: ANN401 - click's
     """A decorator for --lock; the attributes are those that differ between commands."""
     return lock(
         "--lock --leader-elect-resource-lock --leader-elect-lock lock",
-        "Where the lock is kept. lease: a Lease. configmap, endpoints: an annotation, as client-go before 0.24."
-        " leader-for-life: a ConfigMap that this Pod owns, as operator-lib. configmapsleases, endpointsleases: two"
-        " objects, to migrate from one to the other. file or file:PATH: a file on this machine.",
+        "lease, file, file:PATH and others. lease: a Lease. file or file:PATH: a file on this machine. configmap,"
+        " endpoints: an annotation, as client-go before 0.24. configmapsleases, endpointsleases: two objects, to"
+        " migrate from one to the other. leader-for-life: a ConfigMap that this Pod owns, as operator-lib.",
         **{"type": types.lock, "metavar": "TYPE", "default": "lease", **words(types.LOCKS), **attributes},
     )
 
@@ -75,7 +75,7 @@ NAMESPACE = lock(
     "The namespace of the lock.",
     default="",
     show_default="the context's, POD_NAMESPACE, the service account's, default",
-    **_completed_by("namespaces") | {"metavar": "NAMESPACE"},
+    **_completed_by("namespaces"),
 )
 
 LOCK = (
@@ -216,7 +216,7 @@ _ELECTION = (
         "Give up acquiring after this time, with status 124. live: at the first renewal that is observed; with 125 if"
         " the API server does not answer for a lease duration.",
         type=types.duration_or_live,
-        metavar="DURATION",
+        metavar="DURATION|live",
         show_default="for ever",
         **words((types.LIVE,)),
     ),
@@ -247,7 +247,7 @@ _ELECTION = (
     ),
     election(
         "--on-loss",
-        "When leadership is lost: exit, or become a candidate again.",
+        "When leadership is lost: exit, or wait to lead again.",
         type=click.Choice(["exit", "wait"]),
         default="exit",
     ),
@@ -259,7 +259,8 @@ _ELECTION = (
 _COMMAND = (
     _command(
         "--restart",
-        "Whether to start a command again that ended while leading, with backoff: no, on-failure or always.",
+        "Start a command that ended again: no, on-failure, always. It is started while this candidate leads, with"
+        " backoff.",
         type=click.Choice(["no", "on-failure", "always"]),
         default="no",
         metavar="WHEN",
@@ -280,7 +281,10 @@ _COMMAND = (
         default="main",
     ),
     _command(
-        "--stop-timeout", "How long the command may take to stop before SIGKILL.", type=types.duration, default="25s"
+        "--stop-timeout",
+        "How long the command may take to stop. Then it is killed.",
+        type=types.duration,
+        default="25s",
     ),
 )
 
@@ -324,7 +328,8 @@ _HOOKS = (
 _MONITORING = (
     _monitoring(
         "--http",
-        "Serve /healthz, /readyz, /leader and /metrics there; :PORT for all addresses.",
+        "Serve health, metrics and the leader over HTTP. /healthz, /readyz, /leader and /metrics; :PORT for all"
+        " addresses.",
         type=types.listen_address,
         metavar="ADDR:PORT",
     ),
@@ -364,10 +369,14 @@ def groups(*groups: tuple[Decorator, ...]) -> Decorator:
     return decorate
 
 
+BRIEF = ("lock", "name", "namespace", "wait", "no_wait", "on_loss", "restart", "stop_timeout", "http", "quiet")
+
+
 def run_options(without: Collection[str] = ()) -> Decorator:
     """A decorator that adds the options of ``run``, but for those named ``without``, and klog's flags.
 
-    Each is read from the variable that ``run`` reads: what is set for ``run`` holds for check and manifest too.
+    Each is read from the variable that ``run`` reads: what is set for ``run`` holds for check and manifest too. ``-h``
+    shows those of ``BRIEF``.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -377,6 +386,7 @@ def run_options(without: Collection[str] = ()) -> Decorator:
         kept = [param for param in params if param.name not in without]
         for param in kept:
             param.of_run = True
+            param.brief = param.name in BRIEF
             param.envvar = f"{PREFIX}{param.name.upper()}"
         function.__click_params__ = [*own, *kept, *klog_options()]  # type: ignore[attr-defined]
         return function

@@ -44,10 +44,10 @@ Examples:
     *options.ONE_LOCK,
 )
 def resign(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Ask the leader of the lock NAME, a kleader, to stop its command and to release the lock.
+    """Ask the leader to stop its command and to release the lock.
 
-    The request is written on the lock's object, so it can be sent from anywhere. The leader exits as after a lost
-    lock; with --on-loss wait it competes again after a lease duration.
+    The leader of the lock NAME has to be a kleader. The request is written on the lock's object, so it can be sent from
+    anywhere. The leader exits as after a lost lock; with --on-loss wait it competes again after a lease duration.
     """
     from kleader.cli import api_access, force_clear, leader_requests, locate
 

@@ -40,18 +40,19 @@ Examples:
         options.output("-w --watch watch", "Follow the changes, until interrupted.", is_flag=True),
         options.output(
             "-o --output output",
-            "wide: also duration, writer and incarnation. json, yaml: everything that is known. name: as kubectl takes"
-            " it.",
+            "How to print the result. wide: also duration, writer and incarnation. json, yaml: everything that is"
+            " known. name: as kubectl takes it.",
             type=click.Choice(("wide", "json", "yaml", "name")),
             show_default="a table",
         ),
     ),
 )
 def status(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Show the lock NAME, or all locks of a namespace, whichever program wrote them.
+    """Show who leads: one lock, or all locks of a namespace.
 
-    A single read cannot prove that a lease has expired, because clocks differ: such a lock is shown as overdue. With
-    --watch it is observed to expire, as every candidate observes it.
+    It shows the locks of every program that uses the protocol of client-go. A single read cannot prove that a lease
+    has expired, because clocks differ: such a lock is shown as overdue. --watch observes it to expire, as every
+    candidate does.
     """
     options.command_line_wins(params, "namespace", "all_namespaces")
     from kleader.cli import api_access, locate, status_view

@@ -35,10 +35,11 @@ Example:
     *options.ONE_LOCK,
 )
 def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Ask the leader of the lock NAME, a kleader, to stop its command and to hand the lock to IDENTITY.
+    """Ask the leader to hand the lock to a named candidate.
 
-    No other candidate can acquire the lock in between. Candidates are not registered, so a wrong IDENTITY is noticed
-    only after the leader has stopped: if IDENTITY does not take the lock within the lease duration, any candidate may.
+    The leader of the lock NAME has to be a kleader. It stops its command first, and no other candidate can acquire the
+    lock in between. Candidates are not registered, so a wrong IDENTITY is noticed only after the leader has stopped: if
+    IDENTITY does not take the lock within the lease duration, any candidate may.
     """
     from kleader.cli import api_access, leader_requests, locate
     from kleader.election.request import can_lead

@@ -33,8 +33,8 @@ Examples:
     (
         _waiting(
             "--for for",
-            "leader: a leader is observed alive. free: the lock has no holder, or is observed to expire. change: the"
-            " leader changes. IDENTITY: this candidate leads, and is observed alive.",
+            "The state to wait for. leader: a leader is observed alive. free: the lock has no holder, or is observed to"
+            " expire. change: the leader changes. IDENTITY: this candidate leads, and is observed alive.",
             metavar="leader|free|change|IDENTITY",
             required=True,
             **options.words(_STATES),
@@ -46,10 +46,10 @@ Examples:
     *options.ONE_LOCK,
 )
 def wait(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Wait until the lock NAME has a leader, has none, or has another one, and print its state.
+    """Wait until a lock has a leader, has none, or has another one.
 
-    A single read proves nothing: a leader is alive once it was observed to renew, and gone once the lock was observed
-    unchanged for its whole lease duration.
+    Then its state is printed. A single read proves nothing: a leader is alive once it was observed to renew, and gone
+    once the lock was observed unchanged for its whole lease duration.
     """
     from kleader.cli import api_access, locate, wait_for_state
 

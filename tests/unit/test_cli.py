@@ -8,7 +8,6 @@ import signal
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -21,6 +20,8 @@ from kleader.cli.status import status
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import click
 
     from kleader.ipc.plan import Plan
 
@@ -420,7 +421,7 @@ def test_every_option_has_a_row_in_the_table_of_values() -> None:
 
 @pytest.mark.parametrize("param", OPTIONS, ids=lambda param: param.name)
 def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click.Option) -> None:
-    """Each spelling on the command line and KLEADER_RUN_OPTION give the same plan, and help names the variable."""
+    """Each spelling on the command line and KLEADER_RUN_OPTION give the same plan."""
     assert param.name
     value, field, expected = VALUES[param.name]
     beside = BESIDE.get(param.name, {})
@@ -430,9 +431,6 @@ def test_every_option_and_its_variable_reach_the_plan(parse: Parse, param: click
         given = [spelling] if param.is_flag else [spelling, value]
         assert shown(parse(*given, *command, **beside), field, expected), spelling
     assert shown(parse(*command, **{variable(param): value}, **beside), field, expected)
-    context = click.Context(run, info_name="run", auto_envvar_prefix="KLEADER_RUN")
-    _, text = param.get_help_record(context) or ("", "")
-    assert f"[env var: {variable(param)}" in text
 
 
 @pytest.mark.parametrize("param", OPTIONS, ids=lambda param: param.name)
@@ -712,24 +710,31 @@ def test_a_surprising_combination_of_options_gives_a_warning(
 # --- help
 
 
-def test_help_fits_eighty_columns_and_shows_every_option_and_variable() -> None:
+def test_help_fits_eighty_columns_and_shows_every_option() -> None:
     text = CliRunner().invoke(cli, ["run", "--help"], prog_name="kleader", terminal_width=80).output
     assert max(map(len, text.splitlines())) <= 80
     words = set(text.replace(",", " ").replace(";", " ").replace("]", " ").split())
     for param in OPTIONS:
         assert words.issuperset(param.opts)
-        assert variable(param) in words
     assert text.startswith("Usage: kleader run [OPTIONS] -- COMMAND [ARG]...\n")
 
 
+def test_brief_help_of_run_is_a_screen_with_ten_options() -> None:
+    text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader", terminal_width=80).output
+    assert len(text.splitlines()) <= 26
+    options = [line for line in text.splitlines() if line.startswith("  -")]
+    assert len(options) == 10
+    assert "kleader run --help" in text
+
+
 def test_help_names_every_lock_type() -> None:
-    text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
+    text = CliRunner().invoke(cli, ["run", "--help"], prog_name="kleader").output
     said = text.partition("--lock TYPE")[2].partition("--name")[0]
     assert set(LOCKS.split(", ")) <= set(re.findall(r"[\w-]+", said))
 
 
 def test_help_lists_every_exit_status() -> None:
-    text = CliRunner().invoke(cli, ["run", "-h"], prog_name="kleader").output
+    text = CliRunner().invoke(cli, ["run", "--help"], prog_name="kleader").output
     told = [line.split()[0] for line in text.partition("Exit status:")[2].splitlines() if line.strip()]
     assert told[1:7] == ["2", "124", "125", "126", "127", "255"]
 

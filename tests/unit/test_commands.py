@@ -12,9 +12,5 @@ def test_the_list_of_commands_has_the_first_sentence_of_each_help(name: str) -> 
     assert cli.commands[name].get_short_help_str(1000).rstrip(".") == COMMANDS[name]
 
 
-def test_the_commands_are_sorted() -> None:
-    assert list(COMMANDS) == sorted(COMMANDS)
-
-
 def test_a_module_that_is_no_command_cannot_be_run() -> None:
     assert cli.commands.get("main") is None

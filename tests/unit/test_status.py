@@ -8,11 +8,13 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from kleader.cli import formatters, status_view
+from kleader.cli.command_line import Option
 from kleader.cli.main import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
@@ -24,8 +26,6 @@ from kleader.observe.snapshot import LockSnapshot, ObjectRef, status_from_read, 
 from kleader.observe.tracker import Change
 
 if TYPE_CHECKING:
-    import click
-
     from kleader.observe.snapshot import LockStatus
 
 USAGE = 2
@@ -101,15 +101,35 @@ def test_options_that_run_also_has_are_declared_once(command: click.Command) -> 
         assert type(param.type) is type(of_run[param.name].type)
 
 
-@pytest.mark.parametrize("name", ["", *cli.commands])
-def test_help_fits_eighty_columns_and_names_every_variable(ask: CliRunner, name: str) -> None:
-    text = ask.invoke(cli, [name, "-h"] if name else ["-h"], prog_name="kleader", terminal_width=80).output
-    assert max(map(len, text.splitlines())) <= 80
-    command = cli.commands[name] if name else cli
-    for param in command.params:
-        variable = rf"KLEADER_(RUN|{name.replace('-', '_').upper()})_{str(param.name).upper()}\b"
-        is_told = param.param_type_name == "argument" or not getattr(param, "allow_from_autoenv", True)
-        assert is_told or re.search(variable, text), variable
+@pytest.mark.parametrize("name", cli.commands)
+def test_help_fits_eighty_columns_and_gives_the_rule_by_which_every_variable_is_named(
+    ask: CliRunner, name: str
+) -> None:
+    """The variable is the prefix that help names, and the long option in capitals."""
+    brief, text = (
+        ask.invoke(cli, [name, spelling], prog_name="kleader", terminal_width=80).output
+        for spelling in ("-h", "--help")
+    )
+    assert max(map(len, (brief + text).splitlines())) <= 80
+    context = click.Context(cli.commands[name], auto_envvar_prefix=f"KLEADER_{name.replace('-', '_').upper()}")
+    for param in cli.commands[name].params:
+        if isinstance(param, Option):
+            option = param.long.removeprefix("--").replace("-", "_").upper()
+            assert param.variable(context).endswith(f"_{option}")
+            prefix = param.variable(context).removesuffix(option)
+            assert re.search(rf"\b{prefix}[A-Z_]+ is --", " ".join(text.split())), param.name
+
+
+def test_help_of_the_program_fits_a_terminal_and_lists_every_command(ask: CliRunner) -> None:
+    """80 columns, 24 lines with the prompt; run comes first."""
+    texts = {ask.invoke(cli, args, prog_name="kleader", terminal_width=80).output for args in ([], ["-h"], ["--help"])}
+    assert len(texts) == 1
+    lines = texts.pop().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 23
+    told = [line.split()[0] for line in lines[3:] if line.startswith("  ")]
+    assert told[0] == "run"
+    assert set(told) == cli.commands.keys() - {"help", "version"}
 
 
 def test_without_a_cluster_one_line_says_how_to_fix_it(ask: CliRunner) -> None:
