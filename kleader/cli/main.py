@@ -75,13 +75,14 @@ class Group(HelpOption, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """click's, but without a suggestion if the most similar command ends a leadership."""
+        """click's, but never suggests what ends a leadership, and suggests nothing if that is the most similar."""
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
-            if (error.possibilities or [""])[0] not in _NEVER_SUGGESTED:
-                raise
-            raise click.exceptions.NoSuchCommand(error.command_name, ctx=ctx) from None
+            similar = error.possibilities or [""]
+            none = similar[0] in _NEVER_SUGGESTED
+            suggested = [] if none else [name for name in similar if name not in _NEVER_SUGGESTED]
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=suggested, ctx=ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands and the options, without importing any command."""

@@ -153,6 +153,13 @@ def test_no_suggestion_for_a_mistyped_command_ends_a_leadership(typed: str) -> N
     assert result.output.endswith(f"Error: No such command '{typed}'.\n")
 
 
+@pytest.mark.parametrize("typed", ["versoin", "verson", "versin", "vresion", "ersion"])
+def test_what_ends_a_leadership_is_not_suggested_beside_a_more_similar_command_either(typed: str) -> None:
+    result = CliRunner().invoke(cli, [typed], prog_name="kleader")
+    assert result.exit_code == USAGE
+    assert result.output.endswith(f"Error: No such command '{typed}'. Did you mean 'version'?\n")
+
+
 def test_version_and_help_are_commands_too() -> None:
     """They print what the options of these names print, for the program and for one of its commands."""
 
