@@ -40,3 +40,10 @@ def test_a_link_of_a_page_leads_to_a_file(name: str) -> None:
     page = ROOT / name
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_first_change_of_a_contributor_changes_something() -> None:
+    script, name = re.findall(
+        r"^sed -i.kept 's/(.*)//' (\S+)", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE
+    )[0]
+    assert (ROOT / name).read_text("utf-8").count(script) == 1
