@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kleader.election.record import SECOND, UNKNOWN, called, micro_time
+from kleader.locks import run_history
 from kleader.log import printable, printable_json
 from kleader.observe.snapshot import LockState
 from kleader.observe.tracker import Change
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from kleader.locks.run_history import Run
     from kleader.observe.snapshot import LockStatus, ObjectRef
 
 _NONE, _UNKNOWN = "<none>", "<unknown>"
@@ -84,6 +86,9 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
         _print_document({"kind": "LockList", "items": [_as_json(status) for status in statuses]}, form)
     else:
         print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
+        if form == "wide" and len(statuses) == 1 and statuses[0].snapshot.runs:
+            click.echo()
+            _print_runs(statuses[0].snapshot.runs)
 
 
 def print_change(change: Change, form: str) -> None:
@@ -128,10 +133,30 @@ def change_line(change: Change, form: str = "") -> str:
 
 def print_table(statuses: Sequence[LockStatus], *, wide: bool, with_namespace: bool) -> None:
     """Print a table as kubectl's."""
-    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS"]
+    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS", "LAST RUN"]
     head = [*(["NAMESPACE"] if with_namespace else []), *head, *(["DURATION", "WRITER", "INCARNATION"] if wide else [])]
-    rows = [head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)]
-    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(head))]
+    _print_rows([head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)])
+
+
+def _print_runs(runs: Sequence[Run]) -> None:
+    """The latest runs of one lock, with the time by the lock's clock."""
+    rows = [["STARTED", "TOOK", "STATUS", "REASON", "KEY", "IDENTITY"]]
+    for run in runs:
+        took = _UNKNOWN if run.seconds is None else human_duration(run.seconds)
+        started = _UNKNOWN if run.started is None else timestamp(run.started)
+        rows.append(
+            [
+                started,
+                took,
+                str(run.status),
+                *(printable(each) or _NONE for each in (run.reason, run.key, run.identity)),
+            ]
+        )
+    _print_rows(rows)
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(rows[0]))]
     for row in rows:
         cells = [cell + " " * (width - len(_ESCAPE.sub("", cell))) for cell, width in zip(row, widths, strict=True)]
         click.echo("".join(cells).rstrip())
@@ -151,10 +176,17 @@ def _row(status: LockStatus, *, wide: bool, with_namespace: bool) -> list[str]:
             _expiry(status),
             str(record.transitions),
         ]
+    row.append(_last_run(lock.runs[0], status.at) if lock.runs else _NONE)
     if wide:
         duration = f"{record.duration}s" if record.holder and record.duration else _NONE
         row += [duration, _writers(status), printable(lock.incarnation) or _NONE]
     return row
+
+
+def _last_run(run: Run, at: int) -> str:
+    """The age of its end, and how it ended unless that was well."""
+    how = f", {'status ' + str(run.status) if run.reason == run_history.EXITED else run.reason}"
+    return age(run.ended, at) + ("" if run.succeeded else printable(how))
 
 
 def _expiry(status: LockStatus) -> str:
@@ -194,6 +226,7 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "renewedSecondsAgo": None if record.renewed is None else round((status.at - record.renewed) / SECOND, 3),
         "expiresInSeconds": None if status.seconds_left is None else round(status.seconds_left, 3),
         "fault": lock.fault or None,
+        "runs": run_history.as_json(lock.runs),
         "objects": [
             {
                 "apiVersion": ref.api_version,

@@ -34,7 +34,7 @@ def done(plan: Plan, runs: Sequence[Run], now: int | None, ahead: int) -> str:
     run = Once(plan.once, plan.once_per, plan.once_after_any).done_by(runs, now, since, ahead)
     if run is None:
         return ""
-    at = f" at {timestamp(run.started)}" if run.started is not None else ""
+    at = f" at {timestamp(run.started)[: -len('.000000Z')]}Z" if run.started is not None else ""  # it is no more exact
     took = f", {text(round(run.seconds, 1))}" if run.seconds is not None else ""
     return f"already done by {run.identity}{at}, status {run.status}{took}"
 

@@ -132,8 +132,8 @@ def from_json(found: object) -> list[Run]:
 
 
 def timestamp(instant: int) -> str:
-    """RFC 3339, UTC, to the millisecond."""
-    return (_EPOCH + timedelta(microseconds=instant)).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    """RFC 3339, UTC, with six digits, as a Lease's times."""
+    return (_EPOCH + timedelta(microseconds=instant)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def _run(found: object) -> Run | None:

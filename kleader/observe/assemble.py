@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.election.record import UNKNOWN, Record
+from kleader.locks import run_history
 from kleader.observe.snapshot import LockSnapshot
 
 if TYPE_CHECKING:
@@ -63,4 +64,5 @@ def _combine(primary: LockSnapshot, lease: LockSnapshot) -> LockSnapshot:
         "; ".join(filter(None, (primary.fault, lease.fault))),
         objects=primary.objects + lease.objects,
         handed_over=agree and primary.handed_over and lease.handed_over,
+        runs=tuple(run_history.merge(primary.runs, lease.runs)),
     )

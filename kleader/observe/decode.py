@@ -12,7 +12,7 @@ from kleader.election.record import MalformedRecordError, Record, from_annotatio
 from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.metadata import string_map
 from kleader.kube.pod_owner import owner_of
-from kleader.locks import lock_annotations
+from kleader.locks import lock_annotations, run_history
 from kleader.locks.annotation_lock import LEADER
 from kleader.locks.lock_annotations import INCARNATION
 from kleader.observe.snapshot import LockSnapshot, ObjectRef
@@ -101,7 +101,8 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
     metadata = found["metadata"]
     name, namespace = metadata["name"], str(metadata.get("namespace") or "")
     uid, version = (str(metadata.get(key) or "") for key in ("uid", "resourceVersion"))
-    incarnation = string_map(metadata.get("annotations")).get(INCARNATION)
+    annotations = string_map(metadata.get("annotations"))
+    incarnation = annotations.get(INCARNATION)
     last_write = max(_dicts(metadata.get("managedFields")), key=lambda each: str(each.get("time") or ""), default={})
     record, fault, handed_over = Record(), "", False
     try:
@@ -118,6 +119,7 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         fault,
         objects=(ObjectRef(api_version, api_kind, name, uid, version, str(last_write.get("manager") or "")),),
         handed_over=handed_over,
+        runs=tuple(run_history.read(annotations.get(run_history.LAST_RUN))),
         **more,
     )
 

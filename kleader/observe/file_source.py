@@ -86,9 +86,10 @@ def _read(path: str, held: frozenset[str]) -> LockSnapshot | None:
         written, holder = file_lock.read_record(fd) or {}, file_lock.last_holder(fd)
     finally:
         os.close(fd)
+    runs = tuple(file_lock.runs(written))
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     if device not in held and not path_lock.is_path_held(path):
-        return LockSnapshot("file", namespace, name, non_expiring=True, path=path)
+        return LockSnapshot("file", namespace, name, non_expiring=True, path=path, runs=runs)
     record = Record(
         holder or "a process that has not said its name",
         acquired=file_lock.number(written, "acquireTime"),
@@ -96,7 +97,7 @@ def _read(path: str, held: frozenset[str]) -> LockSnapshot | None:
     )
     incarnation = written.get("incarnation")
     incarnation = incarnation if isinstance(incarnation, str) else ""
-    return LockSnapshot("file", namespace, name, record, incarnation, non_expiring=True, path=path)
+    return LockSnapshot("file", namespace, name, record, incarnation, non_expiring=True, path=path, runs=runs)
 
 
 def _flocked_files() -> frozenset[str]:

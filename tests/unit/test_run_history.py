@@ -93,9 +93,9 @@ def test_the_annotation_is_bounded_whatever_names_there_are() -> None:
     assert runs[0].token == "11"
 
 
-def test_what_was_written_is_read_to_the_millisecond() -> None:
+def test_what_was_written_is_read() -> None:
     run = DONE._replace(key="a \N{SNOWMAN}", started=NOW + 1234, ended=None)
-    assert run_history.read(run_history.write([run, DONE])) == [run._replace(started=NOW + 1000), DONE]
+    assert run_history.read(run_history.write([run, DONE])) == [run, DONE]
 
 
 @pytest.mark.parametrize("change", [

@@ -22,6 +22,7 @@ from kleader.cli.wait import wait
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
 from kleader.kube.errors import LockError
+from kleader.locks.run_history import Run
 from kleader.observe.snapshot import LockSnapshot, ObjectRef, status_from_read, status_from_watch
 from kleader.observe.tracker import Change
 
@@ -160,9 +161,47 @@ def test_ages_are_kubectls(seconds: float, said: str) -> None:
 def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
     formatters.print_locks([look()], "", with_namespace=False)
     assert capsys.readouterr().out == (
-        "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS\n"
-        "x      lease   held    a        3m20s   2s        in 13s    3\n"
+        "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS   LAST RUN\n"
+        "x      lease   held    a        3m20s   2s        in 13s    3             <none>\n"
     )
+
+
+RUN = Run("host-b", "7", "k", WALL - 50 * SECOND, WALL - 9 * SECOND, 0, "exited")
+
+
+@pytest.mark.parametrize(("run", "said"), [
+    (RUN, "9s"), (RUN._replace(status=3), "9s, status 3"), (RUN._replace(reason="stopped"), "9s, stopped"),
+    (RUN._replace(started=None, ended=None), "<unknown>"),
+])  # fmt: skip
+def test_the_last_run_is_shown_of_a_free_lock_too(capsys: pytest.CaptureFixture[str], run: Run, said: str) -> None:
+    formatters.print_locks([look(runs=(run, RUN))], "", with_namespace=False)
+    head, row = capsys.readouterr().out.splitlines()
+    assert row[head.index("LAST RUN") :] == said
+    assert row.split()[2] == "free"
+
+
+def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    one = look(runs=(RUN, RUN._replace(token="6", key="", status=3, started=None)))
+    formatters.print_locks([one], "wide", with_namespace=False)
+    assert capsys.readouterr().out.partition("\n\n")[2] == (
+        "STARTED                    TOOK        STATUS   REASON   KEY      IDENTITY\n"
+        "2026-11-21T08:59:10.000Z   41s         0        exited   k        host-b\n"
+        "<unknown>                  <unknown>   3        exited   <none>   host-b\n"
+    )
+    formatters.print_locks([one, look()], "wide", with_namespace=False)
+    assert "\n\n" not in capsys.readouterr().out
+    formatters.print_locks([one], "json", with_namespace=False)
+    first, second = json.loads(capsys.readouterr().out)["items"][0]["runs"]
+    assert first == {
+        "identity": "host-b",
+        "token": "7",
+        "key": "k",
+        "status": 0,
+        "reason": "exited",
+        "startTime": "2026-11-21T08:59:10.000000Z",
+        "endTime": "2026-11-21T08:59:51.000000Z",
+    }
+    assert second["startTime"] is None
 
 
 def test_a_pair_with_different_holders_is_shown_without_a_holder_and_explained(
@@ -202,7 +241,7 @@ def test_the_json_keys_are_always_the_same_and_unknown_values_are_null(capsys: p
         [
             *("type", "namespace", "name", "path", "state", "watched", "holder", "incarnation", "preferredHolder"),
             *("acquireTime", "renewTime", "leaseDurationSeconds", "transitions", "renewedSecondsAgo"),
-            *("expiresInSeconds", "fault", "objects"),
+            *("expiresInSeconds", "fault", "runs", "objects"),
         ]
     ] * len(looks)
     assert found["items"][0]["renewTime"] == "2026-11-21T08:59:58.000000Z"
