@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.cluster.fleet import DEADLINE, DURATION, LOST, PATIENT, Fleet, History, elector, elector_of, kill_whole, now
+from tests.process.conftest import IN_NAMESPACE
 from tests.support import faults
 from tests.support.api import lease, lease_path, path
 from tests.support.httpproxy import HttpProxy
@@ -105,6 +106,26 @@ def test_a_supervisor_that_is_killed_or_stopped_is_gone_in_time_with_its_tree_an
 
     side_by_side(scenario, ("killed", "stopped", "both-stopped"))
     trials.count(3, "supervisors killed or stopped")
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_what_a_killed_or_stopped_pid_1_has_started_is_dead_before_the_next_leader(
+    fleet: Fleet, trials: Trials, fault: signal.Signals
+) -> None:
+    """Killed: the kernel ends all of its namespace. Stopped: the elector kills, and no timer of the kernel's helps."""
+    leader = fleet.start("a", does=DEAF, prefix=IN_NAMESPACE)
+    lives = [fleet.witness.wait_start().pid, fleet.witness.wait_descendant().pid]
+    supervisor = wait_for_supervisor(leader.pid)
+    fleet.waiting("b", behind="a", timings=PATIENT)
+    os.kill(supervisor, fault)
+    fleet.witness.wait_start(2)
+    wait_gone(*lives)
+    fleet.witness.wait_beats()
+    if fault == signal.SIGSTOP:
+        os.kill(supervisor, signal.SIGCONT)
+        assert leader.wait() == LOST
+    fleet.witness.check(terms=2)
+    trials.count(1, "supervisors killed or stopped")
 
 
 def test_a_supervisor_that_slept_through_its_own_term_starts_nothing(
