@@ -14,7 +14,7 @@ EPILOG = """
 \b
 Exit status:
   0       the lock is free, or has another holder by now
-  1       it was not done, and why
+  1       the leader did not resign; the error says why
   2       usage
   125     kleader itself failed: no cluster, no permission, no answer in time
 

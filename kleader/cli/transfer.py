@@ -13,7 +13,7 @@ EPILOG = """
 \b
 Exit status:
   0       IDENTITY leads
-  1       IDENTITY does not lead, and why
+  1       IDENTITY does not lead; the error says why
   2       usage
   125     kleader itself failed: no cluster, no permission, no answer in time
 

@@ -17,7 +17,7 @@ EPILOG = """
 Exit status:
   0       the lock is in that state
   2       usage
-  124     not within --timeout
+  124     the lock was not in that state within --timeout
   125     kleader itself failed: no cluster, no permission, no answer in time
 
 \b
