@@ -73,7 +73,7 @@ def test_a_creation_in_a_namespace_that_is_missing_is_refused_with_the_mend(plan
     assert refused.message.endswith("kubectl create namespace nowhere, or give -n")
 
 
-def test_what_the_server_does_not_serve_is_not_taken_for_a_missing_object(plane: Plane) -> None:
+def test_unserved_resource_is_not_mistaken_for_a_missing_object(plane: Plane) -> None:
     """Whether it knows the group, the version, or neither."""
     config = plane.kubeconfig()
     for group in ("coordination.k8s.io/v1", "coordination.k8s.io/v1alpha9", "nope.example.org/v1"):
@@ -90,7 +90,7 @@ LONG: dict[str, Object] = {
 
 
 @pytest.mark.parametrize("what", LONG)
-def test_an_object_that_is_full_is_told_with_the_mend(plane: Plane, namespace: str, what: str) -> None:
+def test_full_object_is_reported_with_how_to_fix_it(plane: Plane, namespace: str, what: str) -> None:
     config = plane.kubeconfig(namespace=namespace)
     body = thing("configmaps", **LONG[what])
     refused = failure(config, "POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
@@ -101,7 +101,7 @@ def test_an_object_that_is_full_is_told_with_the_mend(plane: Plane, namespace: s
     )
 
 
-def test_what_is_longer_than_etcd_allows_is_told_as_well(plane: Plane, namespace: str) -> None:
+def test_object_larger_than_etcd_allows_is_reported(plane: Plane, namespace: str) -> None:
     """Nothing limits Endpoints before etcd does."""
     addresses = [{"ip": f"10.1.{n // 250}.{n % 250 + 1}", "hostname": f"h{n:062d}"} for n in range(22_000)]
     body = thing("endpoints", subsets=[{"addresses": addresses, "ports": [{"port": 1}]}])

@@ -185,7 +185,7 @@ BY_A_PROCESS = (
 
 
 @pytest.mark.parametrize("names", handfuls(dict.fromkeys(BY_A_PROCESS), 3), ids=" ".join)
-def test_an_answer_that_cannot_be_used_is_told_in_a_line(
+def test_unusable_response_is_reported_in_one_line(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, trials: Trials, names: list[str]
 ) -> None:
     """Whatever comes back, to a read or a write: status 125, the reason, and the command did not run."""
@@ -206,7 +206,7 @@ def test_an_answer_that_cannot_be_used_is_told_in_a_line(
 
 
 @pytest.mark.parametrize("which", ["read", "write"])
-def test_an_answer_that_cannot_be_used_is_a_failure_that_says_why(
+def test_unusable_response_fails_the_command_with_a_reason(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, client: Client, *, trials: Trials, which: str
 ) -> None:
     """Each of them, to the lock itself; nothing is written."""
@@ -297,7 +297,9 @@ def test_a_certificate_of_the_server_that_does_not_hold_is_named_with_the_mend(
     assert "is not accepted: " in verdict(start(processes, unknown))
 
 
-def test_an_answer_in_plain_text_to_tls_is_told(own_plane: ControlPlane, namespace: str, processes: Processes) -> None:
+def test_plain_http_response_to_a_tls_client_is_reported(
+    own_plane: ControlPlane, namespace: str, processes: Processes
+) -> None:
     """https:// where http is spoken, and the other way round."""
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=own_plane.url.replace("https", "http"))
     said = verdict(start(processes, config))
@@ -421,7 +423,7 @@ def test_odd_metadata_ends_in_no_traceback(
     ],
     ids=["a string for the duration", "times without a zone", "nothing but holder and duration"],
 )
-def test_what_is_beyond_doubt_is_read(
+def test_records_with_loose_types_are_read_and_expire(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, spec: Object
 ) -> None:
     """Such records, which the Python client writes, expire like any other: the next word is a write."""
@@ -455,7 +457,7 @@ WATCHES: dict[str, tuple[Callable[[], Action], str]] = {
 
 
 @pytest.mark.timeout(540)
-def test_a_watch_that_cannot_be_used_is_told_once_and_the_lock_is_polled(
+def test_unusable_watch_is_reported_once_and_the_lock_is_polled(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, trials: Trials
 ) -> None:
     """Each candidate waits behind a holder, whom it outlives by polling; beyond the ten seconds of a repeated line."""
@@ -496,7 +498,7 @@ def test_while_waiting_the_same_line_comes_at_most_every_ten_seconds_and_the_end
     assert len(warnings) == 1
 
 
-def test_a_candidate_outlives_whatever_the_server_said_meanwhile(
+def test_candidate_survives_bad_responses_and_acquires_the_lock_later(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes
 ) -> None:
     """Bad answers are no reason to end a candidate that waits: the next good one is used."""
@@ -511,7 +513,9 @@ def test_a_candidate_outlives_whatever_the_server_said_meanwhile(
 # --- what the server does not accept from us
 
 
-def test_what_the_server_calls_invalid_is_told_in_its_words(plane: Plane, processes: Processes, namespace: str) -> None:
+def test_validation_error_of_the_server_is_reported_in_its_words(
+    plane: Plane, processes: Processes, namespace: str
+) -> None:
     """The command line's checks are the server's: only what slips through is refused there."""
     config = json.loads(plane.kubeconfig(plane.new_user(), namespace).read_text())
     config["contexts"][0]["context"]["namespace"] = "a/b c"

@@ -95,9 +95,7 @@ def user_with(plane: ControlPlane, namespace: str, permissions: list[Permission]
 
 
 @pytest.mark.parametrize("lock", SERVED)
-def test_who_may_do_exactly_what_the_lock_needs_has_nothing_to_mend(
-    own_plane: ControlPlane, namespace: str, lock: str
-) -> None:
+def test_check_passes_with_exactly_the_printed_role(own_plane: ControlPlane, namespace: str, lock: str) -> None:
     permissions = [*lock_permissions(lock, "x"), *event_permissions()]
     config = user_with(own_plane, namespace, permissions)
     env = {"POD_NAME": "x-0", "POD_NAMESPACE": namespace} if lock == FOR_LIFE else {}
@@ -129,7 +127,7 @@ def test_each_permission_that_is_missing_is_the_one_that_is_named(
 
 
 @pytest.mark.parametrize("lock", [each for each in SERVED if each != FOR_LIFE])
-def test_a_lock_that_is_held_is_told_with_its_holder_and_who_wrote_it(plane: Plane, namespace: str, lock: str) -> None:
+def test_check_shows_holder_and_writer_of_a_held_lock(plane: Plane, namespace: str, lock: str) -> None:
     place = Place(plane, namespace, lock)
     place.plant(Entry("rival", 15, 0, 0, 3))
     found = Report(plane.kubeconfig(namespace=namespace), f"--lock={lock}").of("lock")
@@ -198,7 +196,7 @@ def test_a_pod_that_may_not_be_read_is_a_warning_that_says_what_to_compare(
     assert line.endswith("it has to be more than 25.5s")
 
 
-def test_coordinated_election_is_told_to_be_there_or_not(plane: Plane, namespace: str) -> None:
+def test_check_reports_whether_coordinated_election_is_available(plane: Plane, namespace: str) -> None:
     options = ["--coordinated", "--binary-version=1.36.0"]
     report = Report(plane.kubeconfig(namespace=namespace), *options, *PATIENT)
     assert report.of("coordinated election") == ["ok the cluster serves leasecandidates, v1beta1"]
@@ -226,7 +224,7 @@ def test_a_clock_that_differs_from_the_servers_is_a_warning(
     ), line
 
 
-def test_an_answer_that_takes_half_the_retry_period_is_warned_of(
+def test_check_warns_of_responses_slower_than_half_the_retry_period(
     own_plane: ControlPlane, namespace: str, proxy: HttpProxy
 ) -> None:
     proxy.on(faults.slow(after=0.6), method="GET", path="/leases/x", times=1)
@@ -270,7 +268,7 @@ PATHS = [
 
 @pytest.mark.timeout(900)  # many processes, one after the other
 @pytest.mark.parametrize("path", PATHS)
-def test_whatever_the_server_answers_is_told_in_lines(
+def test_check_reports_any_response_of_the_server_in_lines(
     own_plane: ControlPlane, namespace: str, proxy: HttpProxy, path: str, trials: Trials
 ) -> None:
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
@@ -289,7 +287,7 @@ def test_whatever_the_server_answers_is_told_in_lines(
     "metadata", [{"managedFields": 7, "annotations": [], "ownerReferences": 7}, {"managedFields": [7]}]
 )
 @pytest.mark.parametrize("lock", ["lease", "leader-for-life"])
-def test_an_object_that_is_odd_all_over_is_told_in_a_line(
+def test_check_reports_an_object_with_malformed_metadata_in_one_line(
     own_plane: ControlPlane, namespace: str, proxy: HttpProxy, lock: str, metadata: dict[str, Any]
 ) -> None:
     kind = "Lease" if lock == "lease" else "ConfigMap"

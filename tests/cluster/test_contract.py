@@ -72,7 +72,7 @@ def a_write(request: Request) -> bool:
 # --- created, read, updated, released
 
 
-def test_what_is_missing_is_created_to_the_letter_of_client_go(place: Place, client: Client) -> None:
+def test_created_objects_are_exactly_those_of_client_go(place: Place, client: Client) -> None:
     """Beside the record there is the incarnation, and nothing else."""
     lock = client.lock(place)
     assert refused(lock.get).kind is Kind.MISSING
@@ -116,7 +116,7 @@ def test_a_release_empties_the_holder_and_takes_the_incarnation_away(place: Plac
     assert all(INCARNATION not in thing["metadata"].get("annotations", {}) for thing in place.objects())
 
 
-def test_an_object_without_a_record_is_a_lock_that_nobody_has_led(place: Place, client: Client) -> None:
+def test_object_without_a_record_is_a_free_lock(place: Place, client: Client) -> None:
     place.plant()
     lock = client.lock(place)
     seen = lock.get()
@@ -158,7 +158,7 @@ FOREIGN: dict[str, Object] = {
 }
 
 
-def test_what_others_keep_in_the_objects_survives_a_whole_life(place: Place, client: Client) -> None:
+def test_foreign_data_in_lock_objects_survives_acquisition_renewal_and_release(place: Place, client: Client) -> None:
     """Data, subsets, labels, annotations, owners, finalizers, and who manages which field; the owner is told once."""
     api = place.plane.api
     owner = api.create(place.named("owner").body("ConfigMap", None))
@@ -213,7 +213,7 @@ def test_labels_are_merged_into_those_that_are_there(
 # --- somebody was first
 
 
-def test_what_is_there_is_not_created_and_stays_as_it_is(place: Place, client: Client) -> None:
+def test_existing_object_is_not_overwritten_by_a_creation(place: Place, client: Client) -> None:
     for there, path, _ in each(place):
         kind = there.kinds[there.paths.index(path)]
         old = there.plant_one(kind, LED, **FOREIGN[kind])
@@ -221,7 +221,7 @@ def test_what_is_there_is_not_created_and_stays_as_it_is(place: Place, client: C
         assert there.plane.api.get(path) == old
 
 
-def test_another_version_than_the_one_that_was_seen_is_not_overwritten(place: Place, client: Client) -> None:
+def test_object_changed_since_it_was_read_is_not_overwritten(place: Place, client: Client) -> None:
     for there, path, _ in each(place):
         there.plant(LED)
         lock = client.lock(there)
@@ -231,7 +231,7 @@ def test_another_version_than_the_one_that_was_seen_is_not_overwritten(place: Pl
         assert there.plane.api.get(path) == now
 
 
-def test_a_deleted_object_is_not_made_anew_by_an_update(place: Place, client: Client) -> None:
+def test_update_does_not_create_a_deleted_object(place: Place, client: Client) -> None:
     for there, path, _ in each(place):
         there.plant(LED)
         lock = client.lock(there)
@@ -253,7 +253,7 @@ def test_an_object_of_another_uid_is_not_overwritten(place: Place, client: Clien
         assert there.plane.api.get(path) == other
 
 
-def test_who_creates_at_the_same_moment_is_not_overwritten(
+def test_object_created_between_read_and_creation_is_not_overwritten(
     place: Place, client: Client, own_plane: ControlPlane
 ) -> None:
     """Between the read that found nothing and the creation."""
@@ -336,7 +336,7 @@ SPECS: list[tuple[Object, str]] = [  # what else is malformed the API server doe
 ]
 
 
-def test_a_malformed_record_is_told_with_object_and_field(place: Place, client: Client, trials: Trials) -> None:
+def test_malformed_record_is_reported_with_object_and_field(place: Place, client: Client, trials: Trials) -> None:
     """In either of the lock's objects."""
     lock = client.lock(place)
     place.plant(LED)
@@ -378,7 +378,7 @@ def test_a_malformed_record_is_told_with_object_and_field(place: Place, client: 
     ],
     ids=["null", "empty", "no holder", "free", "text", "case", "newer", "zone", "no zone"],
 )
-def test_what_is_beyond_doubt_is_read(place: Place, client: Client, text: str, record: Record) -> None:
+def test_unambiguous_records_of_other_writers_are_read(place: Place, client: Client, text: str, record: Record) -> None:
     if place.kinds == ("Lease",):
         place.plane.api.create(place.body("Lease", None, spec={"holderIdentity": "a", "leaseDurationSeconds": 15}))
         assert client.lock(place).get().record == Record("a", 15)
@@ -467,9 +467,7 @@ def double(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Plac
     return Place(plane, namespace, request.param)
 
 
-def test_holders_that_differ_are_somebody_unknown_for_the_longest_of_all_durations(
-    double: Place, client: Client
-) -> None:
+def test_multilock_with_two_holders_is_held_for_the_longer_duration(double: Place, client: Client) -> None:
     first, second = double.kinds
     double.plant_one(first, Entry("a", 7))
     double.plant_one(second, Entry("b", 5))
@@ -478,7 +476,7 @@ def test_holders_that_differ_are_somebody_unknown_for_the_longest_of_all_duratio
         assert (seen.record.holder, seen.record.duration) == (UNKNOWN, longest)
 
 
-def test_one_object_alone_is_what_a_rival_of_the_kind_before_or_after_has(double: Place, client: Client) -> None:
+def test_multilock_reads_the_record_of_a_candidate_that_uses_one_object_alone(double: Place, client: Client) -> None:
     """Its record counts, and the other object is created beside it, at first without transitions."""
     for number, kind in enumerate(double.kinds):
         there = double.named(f"x{number}")

@@ -70,9 +70,7 @@ def test_a_request_is_not_written_over_another_version(place: Place, client: Cli
     assert REQUEST not in place.objects()[0]["metadata"]["annotations"]
 
 
-def test_whom_the_last_leader_named_is_seen_until_somebody_writes_that_record_anew(
-    place: Place, client: Client
-) -> None:
+def test_named_successor_is_shown_until_the_record_is_written_again(place: Place, client: Client) -> None:
     """Also one who keeps all annotations and writes within the same second, as a client-go candidate may."""
     place.plant(HELD, "term")
     lock = client.lock(place)
@@ -89,7 +87,7 @@ def test_whom_the_last_leader_named_is_seen_until_somebody_writes_that_record_an
     assert seen.record.holder == "heir"
 
 
-def test_a_label_or_a_request_does_not_take_away_what_was_given(place: Place, client: Client) -> None:
+def test_label_or_request_does_not_cancel_a_handover(place: Place, client: Client) -> None:
     place.plant(HELD, "term")
     lock = client.lock(place)
     lock.write(lock.get(), GIVEN.record, "")
@@ -97,7 +95,7 @@ def test_a_label_or_a_request_does_not_take_away_what_was_given(place: Place, cl
     assert lock.get().given
 
 
-def test_who_takes_what_it_was_given_leaves_no_note_of_that(place: Place, client: Client) -> None:
+def test_named_successor_removes_the_note_when_it_acquires_the_lock(place: Place, client: Client) -> None:
     place.plant(HELD, "term")
     lock = client.lock(place)
     taken = lock.write(lock.write(lock.get(), GIVEN.record, ""), TAKEN.record, "term-2")
@@ -107,7 +105,9 @@ def test_who_takes_what_it_was_given_leaves_no_note_of_that(place: Place, client
         assert NOTE not in thing["metadata"]["annotations"].get(LEADER, "")
 
 
-def test_half_of_what_was_given_was_given_to_nobody(plane: Plane, namespace: str, client: Client) -> None:
+def test_multilock_handed_over_in_one_object_alone_names_no_successor(
+    plane: Plane, namespace: str, client: Client
+) -> None:
     for kind in ("configmapsleases", "endpointsleases"):
         place = Place(plane, namespace, kind, kind)
         place.plant(HELD, "term")

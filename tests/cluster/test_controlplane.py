@@ -33,7 +33,7 @@ QUICK = {"lease_duration": "4s", "renew_deadline": "3s"}
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
 
 
-def test_it_keeps_leases(plane: Plane, namespace: str) -> None:
+def test_control_plane_keeps_leases(plane: Plane, namespace: str) -> None:
     made = plane.api.create(lease(namespace, "x", "me", leaseTransitions=3))
     assert plane.api.get(lease_path(namespace, "x"))["spec"] == made["spec"]
     made["spec"]["holderIdentity"] = "you"
@@ -188,7 +188,7 @@ def test_a_watch_passes_the_proxy_and_its_end_reaches_the_server(own_plane: Cont
 
 # --- what owns, and what elects
 @pytest.mark.usefixtures("garbage_collector")
-def test_what_a_pod_owns_goes_with_the_pod(plane: Plane, namespace: str) -> None:
+def test_objects_owned_by_a_pod_are_collected_with_it(plane: Plane, namespace: str) -> None:
     """The owner is told by its uid: a ConfigMap of an earlier Pod of the same name goes, one of this Pod stays."""
     earlier = plane.new_pod(namespace, "web-0")
     old = plane.api.create(config_map(namespace, "old", owners=[earlier]))

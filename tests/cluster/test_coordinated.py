@@ -100,7 +100,7 @@ def test_the_emulation_version_counts_before_the_binary_version(coordinated: Coo
     coordinated.witness.check(terms=2)
 
 
-def test_a_strategy_of_another_controller_is_left_to_it_and_who_it_names_leads(coordinated: Coordinated) -> None:
+def test_candidate_named_by_a_foreign_strategy_controller_leads(coordinated: Coordinated) -> None:
     """The control plane makes the Lease, and names nobody."""
     strategy = "example.com/by-hand"
     for identity in ("a", "b"):
@@ -134,7 +134,7 @@ def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coord
     coordinated.witness.check(terms=2)
 
 
-def test_at_the_end_of_a_term_the_candidate_stays_one(coordinated: Coordinated) -> None:
+def test_leader_replaced_by_a_better_candidate_stays_a_candidate(coordinated: Coordinated) -> None:
     """With --on-loss wait: when the better one goes, it leads again."""
     coordinated.start("worse", "1.36.0", "--on-loss=wait")
     coordinated.leads(1, "worse")
@@ -313,7 +313,7 @@ def test_two_of_one_identity_never_lead_at_once(coordinated: Coordinated) -> Non
     coordinated.witness.check(terms=2)
 
 
-def test_one_name_of_two_locks_is_told(coordinated: Coordinated, own_plane: ControlPlane) -> None:
+def test_identity_used_for_two_locks_is_reported(coordinated: Coordinated, own_plane: ControlPlane) -> None:
     own_plane.api.create(lease_candidate(coordinated.fleet.namespace, "me", "another"))
     process = coordinated.start("me", "1.36.0", "--wait=10s")
     assert process.wait() == FAILED
@@ -398,7 +398,9 @@ def test_a_discovery_that_is_refused_is_no_reason_to_fall_back(
         assert not [request for request in proxy.requests if "/leases/" in request.path]
 
 
-def test_a_discovery_that_hangs_keeps_nobody_from_ending(coordinated: Coordinated, own_plane: ControlPlane) -> None:
+def test_hanging_discovery_does_not_delay_the_end_of_a_candidate(
+    coordinated: Coordinated, own_plane: ControlPlane
+) -> None:
     with HttpProxy(own_plane) as proxy:
         rule = proxy.on(faults.silence(), path="^/apis/coordination.k8s.io$", times=None)
         timings = ("--lease-duration=1h", "--renew-deadline=50m")

@@ -45,7 +45,7 @@ def run(witness: Witness, number: int, *, standby: bool = False, after: Term | N
     return runs()[number - 1]
 
 
-def test_a_standby_of_who_is_named_is_dead_before_its_command_starts(
+def test_standby_of_the_nominated_candidate_is_dead_before_its_command_starts(
     coordinated: Coordinated, tmp_path: Path, trials: Trials
 ) -> None:
     """Tree and all, though it is deaf; whoever had to give way has one again, and leads anew over its end."""
@@ -72,7 +72,9 @@ def test_a_standby_of_who_is_named_is_dead_before_its_command_starts(
     trials.count(2, "standbys of coordinated candidates that gave way")
 
 
-def test_every_coordinated_candidate_is_told_of_each_leader_once(coordinated: Coordinated, tmp_path: Path) -> None:
+def test_new_leader_hook_runs_once_for_each_leader_in_every_coordinated_candidate(
+    coordinated: Coordinated, tmp_path: Path
+) -> None:
     """Oneself included, and nobody is no leader; the name comes from the lock, not from who is preferred."""
 
     def seen(identity: str) -> list[str]:

@@ -120,7 +120,7 @@ def exec_user(script: Path) -> Object:
     return {"exec": {**entry, "provideClusterInfo": False}}
 
 
-def test_an_exec_plugin_s_token_is_asked_for_anew_before_it_expires(
+def test_exec_plugin_is_asked_for_a_new_token_before_the_old_one_expires(
     own_plane: ControlPlane, fleet: Fleet, tmp_path: Path
 ) -> None:
     """Beside the renewals: none of them waits for the plugin, and none is refused."""
@@ -184,7 +184,7 @@ def test_impersonation_by_option_and_by_kubeconfig(own_plane: ControlPlane, flee
     assert any(each["username"] == "nobody-else" and {GROUP, "g"} <= set(each["groups"]) for each in seen)
 
 
-def test_in_a_pod_the_service_account_suffices_and_its_token_is_read_anew(
+def test_service_account_of_a_pod_suffices_and_its_rotated_token_is_used(
     own_plane: ControlPlane, fleet: Fleet, tmp_path: Path
 ) -> None:
     """No kubeconfig, no option: address from the environment, the rest from the mounted files."""
@@ -248,7 +248,7 @@ def connect_proxy() -> Iterator[tuple[str, list[list[str]]]]:
         server.shutdown()
 
 
-def test_the_road_leads_through_a_cluster_s_proxy_url(
+def test_proxy_url_of_a_kubeconfig_is_used(
     own_plane: ControlPlane, fleet: Fleet, connect_proxy: tuple[str, list[list[str]]]
 ) -> None:
     where, seen = connect_proxy

@@ -106,7 +106,7 @@ def test_an_event_is_to_the_letter_what_client_go_writes(
     assert ours == theirs
 
 
-def test_a_task_that_nobody_keeps_is_done_and_waited_for(plane: Plane, namespace: str) -> None:
+def test_event_task_completes_without_a_reference_to_it(plane: Plane, namespace: str) -> None:
     async def act(recorder: EventRecorder) -> None:
         recorder.record(reference(namespace), BECAME)
         recorder.record(reference(namespace), STOPPED)
@@ -159,9 +159,7 @@ FAULTS: dict[str, Callable[[], Action]] = {
 }
 
 
-def test_whatever_fails_is_a_word_for_who_looks_for_it_and_no_more(
-    own_plane: ControlPlane, namespace: str, trials: Trials
-) -> None:
+def test_failed_event_is_one_debug_line(own_plane: ControlPlane, namespace: str, trials: Trials) -> None:
     """Neither are the credentials read anew for it, which others would have to wait for."""
     log = Heard()
     with HttpProxy(own_plane) as proxy:
@@ -182,7 +180,7 @@ def test_whatever_fails_is_a_word_for_who_looks_for_it_and_no_more(
     trials.count(len(FAULTS), "Events that failed")
 
 
-def test_where_nobody_answers_it_is_bounded_and_the_end_does_not_wait_for_it(
+def test_event_without_a_response_is_bounded_and_does_not_delay_the_end(
     own_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Heard()

@@ -77,7 +77,7 @@ def seize(place: Place) -> None:
     place.write(Entry("", 1, 0, 0, 3))
 
 
-def test_each_object_of_a_lock_is_told_of_who_became_and_stopped_leading(
+def test_each_object_of_a_lock_gets_events_when_leading_begins_and_ends(
     plane: Plane, namespace: str, lock: str, processes: Processes
 ) -> None:
     """Once a term; test_events.py has the rest of what client-go writes to the letter."""
@@ -119,7 +119,7 @@ def test_each_object_of_a_lock_is_told_of_who_became_and_stopped_leading(
     [(["--coordinated", "--binary-version=1.2.3"], "lease"), (["--lock=leader-for-life"], "configmap")],
     ids=["coordinated", "leader-for-life"],
 )
-def test_so_is_the_object_of_a_lock_that_is_not_simply_taken(
+def test_events_are_on_the_object_of_a_coordinated_lock_and_of_a_leader_for_life_lock(
     plane: Plane, namespace: str, processes: Processes, options: list[str], kept_as: str
 ) -> None:
     """The control plane has named the leader; the object is its Pod's."""

@@ -55,7 +55,7 @@ RENEWED = "kleader_renewal_duration_seconds_count"
 
 
 @pytest.mark.timeout(360)
-def test_renewals_are_counted_and_a_standby_is_healthy_whatever_the_api_does(
+def test_metrics_count_renewals_and_a_candidate_stays_healthy_during_an_api_outage(
     own_plane: ControlPlane, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="kleader-") as directory:
@@ -115,7 +115,7 @@ def test_the_state_file_is_written_at_each_renewal(fleet: Fleet, tmp_path: Path)
 
 
 @pytest.mark.parametrize("lock", ["configmapsleases", "endpointsleases"])
-def test_a_lock_of_two_objects_is_told_of_like_any_other(  # noqa: PLR0917
+def test_metrics_and_state_file_of_a_multilock_count_each_renewal_once(  # noqa: PLR0917
     plane: Plane, namespace: str, processes: Processes, witness: Witness, tmp_path: Path, lock: str
 ) -> None:
     """Its renewals are counted once, though each is two requests."""

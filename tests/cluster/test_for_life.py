@@ -64,7 +64,7 @@ def test_the_next_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_what_a_dead_pod_leaves_needs_no_garbage_collector(crew: Crew) -> None:
+def test_lock_of_a_deleted_pod_is_taken_over_without_a_garbage_collector(crew: Crew) -> None:
     crew.kleader("a")
     crew.witness.wait_start()
     second = crew.waiting("b", *PATIENT, behind="a")
@@ -103,7 +103,7 @@ def _watched(plane: ControlPlane, user: str) -> set[str]:
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_with_release_others_lead_while_the_pod_lives(crew: Crew) -> None:
+def test_with_release_another_pod_leads_while_the_first_pod_still_exists(crew: Crew) -> None:
     """operator-lib finds nothing left; a kleader has seen it given up."""
     first = crew.kleader("a", "--release")
     crew.witness.wait_start()
@@ -125,7 +125,7 @@ def test_with_release_others_lead_while_the_pod_lives(crew: Crew) -> None:
 
 
 @pytest.mark.usefixtures("garbage_collector")
-def test_a_container_that_is_started_anew_leads_on(crew: Crew) -> None:
+def test_restarted_container_of_the_leading_pod_leads_again(crew: Crew) -> None:
     """However it ended: the lock is its Pod's, and the processes of the earlier term are dead."""
     crew.kleader("a")
     crew.witness.wait_start()
@@ -227,7 +227,7 @@ def test_of_two_in_one_pod_the_second_waits_for_the_end_of_the_first(crew: Crew)
     crew.witness.check(terms=2)
 
 
-def test_what_outlives_a_kleader_that_was_killed_is_dead_before_the_next_of_its_pod_leads(crew: Crew) -> None:
+def test_processes_left_by_a_killed_kleader_are_dead_before_the_next_kleader_of_its_pod_leads(crew: Crew) -> None:
     """Its elector is killed with it, and the descendant is nobody's child."""
     crew.kleader("a", does=["--descendant", "--ignore-term"])
     crew.witness.wait_start()
@@ -312,7 +312,7 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(crew: Crew, tria
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_a_frozen_machine_keeps_its_leader_whoever_wakes_first(crew: Crew, trials: Trials) -> None:
+def test_leader_survives_a_freeze_of_supervisor_and_elector_in_either_order(crew: Crew, trials: Trials) -> None:
     """For longer than the renew deadline: the elector wakes first here, and asks before it judges."""
     leader = crew.kleader("a")
     term = crew.witness.wait_start()
@@ -385,7 +385,7 @@ def test_a_leader_goes_on_while_the_api_is_gone_and_looks_on_after_that(crew: Cr
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_who_may_not_watch_polls(crew: Crew, own_plane: ControlPlane) -> None:
+def test_candidate_without_watch_permission_polls(crew: Crew, own_plane: ControlPlane) -> None:
     """As a leader, too."""
     user = own_plane.new_bare_user()
     own_plane.grant(
@@ -451,7 +451,7 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
 
 
 @pytest.mark.usefixtures("garbage_collector")
-def test_with_all_of_them_a_lock_is_had_taken_over_handed_on_and_released_and_nothing_is_refused(
+def test_printed_role_suffices_to_acquire_take_over_and_release_the_lock_of_a_pod(
     crew: Crew, own_plane: ControlPlane
 ) -> None:
     users = {}
@@ -488,7 +488,7 @@ def test_a_namespace_or_a_pod_that_is_not_there_is_named_with_what_to_set(crew: 
     assert crew.lock() is None
 
 
-def test_wait_ends_with_who_has_it_and_live_as_soon_as_that_lives(crew: Crew) -> None:
+def test_end_of_wait_names_the_holder_and_wait_live_ends_once_the_holder_is_alive(crew: Crew) -> None:
     crew.kleader("a")
     crew.witness.wait_start()
     for patience in ("--wait=8s", "--wait=live", "--no-wait"):
@@ -499,7 +499,7 @@ def test_wait_ends_with_who_has_it_and_live_as_soon_as_that_lives(crew: Crew) ->
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_a_lock_that_vanished_while_a_candidates_elector_was_dead_is_its_owners_all_the_same(crew: Crew) -> None:
+def test_lock_deleted_while_a_candidate_had_no_elector_still_belongs_to_its_pod(crew: Crew) -> None:
     """The elector that comes after knows whose it was."""
     crew.kleader("a", does=["--ignore-term"])
     crew.witness.wait_start()
@@ -541,7 +541,7 @@ def test_a_config_map_that_no_pod_owns_alone_is_held_named_and_left_as_it_is(cre
         api.delete(crew.path)
 
 
-def test_operator_libs_own_lock_in_ones_own_pod_is_held(crew: Crew) -> None:
+def test_lock_of_operator_lib_in_the_same_pod_counts_as_held(crew: Crew) -> None:
     crew.lib("a")
     crew.witness.wait_start()
     beside = crew.kleader("a", "--no-wait", *PATIENT)

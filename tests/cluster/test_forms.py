@@ -141,7 +141,7 @@ CHANGES = [
 
 
 @pytest.mark.timeout(540)
-def test_an_answer_has_the_form_that_is_asked_for(  # noqa: PLR0917
+def test_output_has_the_requested_format(  # noqa: PLR0917
     plane: Plane, namespace: str, processes: Processes, witness: Witness, asks: Asks, trials: Trials
 ) -> None:
     """Of a lock of two objects, from each candidate to the next."""

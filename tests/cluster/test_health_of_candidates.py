@@ -32,7 +32,9 @@ def health(well: Path) -> tuple[str, ...]:
     return f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2"
 
 
-def test_another_leads_at_once_and_the_sick_one_sits_out_a_lease_duration(fleet: Fleet, well: Path) -> None:
+def test_unhealthy_leader_is_followed_at_once_and_does_not_compete_for_a_lease_duration(
+    fleet: Fleet, well: Path
+) -> None:
     """Well again at once, and alone, it still waits."""
     sick = fleet.start("sick", *health(well), "--on-loss=wait", does=["--descendant"])
     fleet.witness.wait_descendant()
@@ -52,7 +54,7 @@ def test_another_leads_at_once_and_the_sick_one_sits_out_a_lease_duration(fleet:
     fleet.witness.check(terms=3)
 
 
-def test_a_sick_standby_leaves_the_lock_to_others(fleet: Fleet, well: Path) -> None:
+def test_unhealthy_candidate_does_not_compete(fleet: Fleet, well: Path) -> None:
     first = fleet.start("first", timings=PATIENT)
     fleet.witness.wait_start()
     sick = fleet.waiting("sick", *health(well), behind="first", timings=PATIENT)

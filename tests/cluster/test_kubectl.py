@@ -51,7 +51,7 @@ def kubectl(plane: Plane, namespace: str, tmp_path: Path) -> Callable[..., subpr
     return run
 
 
-def test_it_is_a_plugin_that_does_what_kleader_does(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_kubectl_plugin_does_what_kleader_does(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     assert "kubectl-leader" in kubectl("plugin", "list").stdout
     done = kubectl("leader", "status", "one", "-o", "json")
     assert (done.returncode, "who-leads-one" in done.stdout, "who-leads-two" in done.stdout) == (0, True, False)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEAF = ("--ignore-term", "--descendant")
 
 
-def test_a_deleted_lease_is_made_anew_by_its_leader_and_nobody_jumps_in(
+def test_deleted_lease_is_created_again_by_its_leader_and_no_candidate_takes_it(
     plane: Plane, fleet: Fleet, trials: Trials
 ) -> None:
     fleet.start("a")
@@ -60,7 +60,7 @@ def test_a_lease_cleared_by_hand_ends_the_term(fleet: Fleet, trials: Trials) -> 
     trials.count(1, "Leases edited")
 
 
-def test_another_s_label_on_the_lease_disturbs_nobody(plane: Plane, fleet: Fleet) -> None:
+def test_foreign_label_on_the_lease_delays_neither_renewal_nor_takeover(plane: Plane, fleet: Fleet) -> None:
     """It makes a new version of the same record: the leader renews, and no challenger's wait starts anew."""
     leader = fleet.start("a")
     fleet.witness.wait_start()
@@ -78,7 +78,7 @@ def test_another_s_label_on_the_lease_disturbs_nobody(plane: Plane, fleet: Fleet
     fleet.witness.check(terms=2)
 
 
-def test_no_two_writes_carry_the_same_second(fleet: Fleet, trials: Trials) -> None:
+def test_each_renew_time_is_in_a_later_second_than_the_one_before(fleet: Fleet, trials: Trials) -> None:
     """client-go compares at whole seconds: renewTime grows by one at least, at a period of 1s and from term to term."""
     assert fleet.start("first", command=["true"]).wait() == 0
     history = History(fleet)

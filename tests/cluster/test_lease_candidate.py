@@ -123,7 +123,7 @@ def known(client: Client, own_plane: ControlPlane, namespace: str) -> Known:
 # --- kept
 
 
-def test_it_says_what_client_gos_says(known: Known) -> None:
+def test_lease_candidate_has_the_fields_of_client_go(known: Known) -> None:
     before = now()
     known.registers()
     spec = known.spec()
@@ -139,7 +139,7 @@ def test_it_says_what_client_gos_says(known: Known) -> None:
     assert known.said == []
 
 
-def test_a_ping_is_answered(known: Known) -> None:
+def test_ping_of_the_control_plane_is_answered(known: Known) -> None:
     known.registers()
     for _ in range(3):
         known.pinged(now())
@@ -147,7 +147,7 @@ def test_a_ping_is_answered(known: Known) -> None:
     assert known.said == []
 
 
-def test_an_answer_is_never_earlier_than_the_ping(known: Known) -> None:
+def test_answer_to_a_ping_is_never_earlier_than_the_ping(known: Known) -> None:
     """As it would be by a clock that is slow, and the control plane would take the candidate for dead."""
     known.registers()
     asked = now() + HOUR
@@ -156,7 +156,7 @@ def test_an_answer_is_never_earlier_than_the_ping(known: Known) -> None:
     known.leaves()
 
 
-def test_it_is_renewed_in_time(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_candidate_is_renewed_in_time(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "RENEWAL", 0.3)
     known.registers()
     for _ in range(3):
@@ -165,9 +165,7 @@ def test_it_is_renewed_in_time(known: Known, monkeypatch: pytest.MonkeyPatch) ->
     known.leaves()
 
 
-def test_where_nobody_leads_after_a_ping_there_is_one_more_sign_of_life(
-    known: Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ping_without_a_new_leader_is_answered_once_more(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     """By then the control plane has given up those who do not answer, and believes the first answer no longer."""
     monkeypatch.setattr(candidates, "PING_TIMEOUT", 0.1)
     known.registers()
@@ -175,7 +173,7 @@ def test_where_nobody_leads_after_a_ping_there_is_one_more_sign_of_life(
     known.leaves()
 
 
-def test_where_who_was_named_does_not_lead_there_are_two_more_signs_of_life(
+def test_lease_candidate_is_renewed_twice_if_the_nominated_candidate_does_not_lead(
     known: Known, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(candidates, "PING_TIMEOUT", 0.1)
@@ -186,7 +184,7 @@ def test_where_who_was_named_does_not_lead_there_are_two_more_signs_of_life(
     known.leaves()
 
 
-def test_one_that_somebody_deletes_comes_back(known: Known) -> None:
+def test_deleted_lease_candidate_is_created_again(known: Known) -> None:
     known.registers()
     for _ in range(2):
         found = known.found()
@@ -201,7 +199,7 @@ def test_one_that_somebody_deletes_comes_back(known: Known) -> None:
     assert known.found() is None
 
 
-def test_one_that_a_crash_left_over_is_taken_on_with_what_others_keep_in_it(known: Known) -> None:
+def test_lease_candidate_left_by_a_crash_is_reused_with_its_foreign_data(known: Known) -> None:
     left = lease_candidate(known.namespace, "me", "x", binary="1.30.0", emulation="1.30.0")
     left["metadata"]["labels"] = {"kept": "1"}
     uid = known.plane.api.create(left)["metadata"]["uid"]
@@ -214,7 +212,7 @@ def test_one_that_a_crash_left_over_is_taken_on_with_what_others_keep_in_it(know
     known.leaves()
 
 
-def test_one_that_is_another_locks_is_not_touched(known: Known) -> None:
+def test_lease_candidate_of_another_lock_is_not_touched(known: Known) -> None:
     theirs = known.plane.api.create(lease_candidate(known.namespace, "me", "other"))
     with pytest.raises(LockError, match=r"/me is one for the lock other: give another --identity") as error:
         known.registers()
@@ -223,7 +221,9 @@ def test_one_that_is_another_locks_is_not_touched(known: Known) -> None:
     assert known.found() == theirs
 
 
-def test_who_may_not_watch_it_polls_it_and_says_so_once(known: Known, own_plane: ControlPlane) -> None:
+def test_candidate_without_watch_permission_on_its_lease_candidate_polls_it(
+    known: Known, own_plane: ControlPlane
+) -> None:
     user = own_plane.new_bare_user()
     allowed = [
         each for each in lock_permissions("lease", "x", candidate="me") if each[1:3] != ("leasecandidates", "watch")
@@ -250,7 +250,7 @@ def test_pings_are_answered_again_when_the_api_server_is_back(known: Known, own_
 # --- left
 
 
-def test_a_write_that_is_under_way_does_not_bring_it_back(known: Known, own_plane: ControlPlane) -> None:
+def test_pending_write_does_not_recreate_an_unregistered_lease_candidate(known: Known, own_plane: ControlPlane) -> None:
     with HttpProxy(own_plane) as proxy:
         known.registers(user=known.user(), server=proxy.url)
         held = proxy.on(faults.slow(before=1), method="PUT", path="/leasecandidates/")
@@ -271,7 +271,7 @@ def test_leaving_at_any_moment_after_registering_ends_and_leaves_nothing(known: 
     trials.count(ROUNDS, "candidates left just after they were registered")
 
 
-def test_it_is_left_even_if_nobody_knows_whether_it_was_written(known: Known, own_plane: ControlPlane) -> None:
+def test_lease_candidate_is_deleted_after_a_write_with_unknown_outcome(known: Known, own_plane: ControlPlane) -> None:
     with HttpProxy(own_plane) as proxy:
         proxy.on(faults.lose("reset"), method="PUT", path="/leasecandidates/")
         with pytest.raises(LockError):
@@ -281,7 +281,7 @@ def test_it_is_left_even_if_nobody_knows_whether_it_was_written(known: Known, ow
     assert known.found() is None
 
 
-def test_what_was_left_is_not_registered_again(known: Known) -> None:
+def test_unregistered_lease_candidate_is_not_registered_again(known: Known) -> None:
     known.registers()
     known.leaves()
     known.client.run(known.candidate.ensure_registered(10))
@@ -289,7 +289,7 @@ def test_what_was_left_is_not_registered_again(known: Known) -> None:
     assert known.found() is None
 
 
-def test_leaving_what_is_gone_already_is_no_failure(known: Known) -> None:
+def test_unregistering_a_missing_lease_candidate_succeeds(known: Known) -> None:
     known.make()
     known.leaves()
     known.registers()
@@ -298,7 +298,7 @@ def test_leaving_what_is_gone_already_is_no_failure(known: Known) -> None:
     assert known.found() is None
 
 
-def test_leaving_takes_no_longer_than_it_is_given(known: Known, own_plane: ControlPlane) -> None:
+def test_unregistering_is_bounded_by_its_timeout(known: Known, own_plane: ControlPlane) -> None:
     with HttpProxy(own_plane) as proxy:
         known.registers(user=known.user(), server=proxy.url)
         proxy.on(faults.silence(), path="/leasecandidates/", times=None)
@@ -335,7 +335,7 @@ ANSWERS: list[tuple[dict[str, Object], str]] = [
 
 
 @pytest.mark.parametrize(("said", "version"), ANSWERS)
-def test_the_first_version_that_has_them_is_taken(
+def test_first_served_version_of_lease_candidates_is_used(
     client: Client, own_plane: ControlPlane, namespace: str, said: dict[str, Object], version: str
 ) -> None:
     with HttpProxy(own_plane) as proxy:
@@ -362,7 +362,7 @@ def test_the_first_version_that_has_them_is_taken(
     ],
     ids=["401", "403", "404", "500", "page", "nothing", "null", "no objects", "lost"],
 )
-def test_what_is_no_answer_to_the_question_is_no_sign_that_they_are_not_served(
+def test_failed_discovery_is_not_taken_for_missing_lease_candidates(
     client: Client, own_plane: ControlPlane, namespace: str, where: str, action: Action
 ) -> None:
     with HttpProxy(own_plane) as proxy:

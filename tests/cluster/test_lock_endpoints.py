@@ -118,7 +118,9 @@ def test_refused_credentials_are_no_missing_permission_and_put_the_lock_off(
         assert place.missing()
 
 
-def test_who_may_not_read_the_service_is_warned_once(place: Place, client: Client, own_plane: ControlPlane) -> None:
+def test_missing_permission_to_read_the_service_is_warned_of_once(
+    place: Place, client: Client, own_plane: ControlPlane
+) -> None:
     """And takes the lock: one that never was a Service's is the usual case."""
     user = own_plane.new_bare_user()
     allowed = [each for each in lock_permissions(place.lock, place.name) if each.resource != "services"]

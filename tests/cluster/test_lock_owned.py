@@ -151,7 +151,7 @@ def moved(watch: Watch) -> bool:
 # --- created, taken over, given up
 
 
-def test_what_is_missing_is_created_as_operator_lib_does_it(pods: Pods) -> None:
+def test_missing_lock_is_created_as_operator_lib_creates_it(pods: Pods) -> None:
     """Beside the owner there is the incarnation, and nothing else."""
     pod = pods.pod("a")
     lock = pods.candidate("a")
@@ -169,7 +169,7 @@ def test_what_is_missing_is_created_as_operator_lib_does_it(pods: Pods) -> None:
     assert (reference["kind"], reference["uid"]) == ("ConfigMap", thing["metadata"]["uid"])
 
 
-def test_what_an_earlier_process_of_the_pod_had_is_kept_but_for_the_incarnation(pods: Pods) -> None:
+def test_lock_of_an_earlier_process_of_the_pod_is_kept_with_a_new_incarnation(pods: Pods) -> None:
     old = pods.plant(pods.pod("a"), data={"kept": "1"}, labels={})
     lock = pods.candidate("a", labels={"l": "1"})
     seen = lock.get()
@@ -197,7 +197,7 @@ def test_a_release_says_so_before_it_deletes(pods: Pods, proxy: HttpProxy) -> No
     assert pods.found() is None
 
 
-def test_a_lock_that_was_given_up_is_free_and_created_anew_by_whoever_takes_it(pods: Pods) -> None:
+def test_released_lock_is_free_and_created_by_the_next_leader(pods: Pods) -> None:
     """Never written over: a deletion of it may be under way, which names its uid."""
     for name in ("a", "b"):
         old = pods.plant(pods.pod("a"), incarnation="")
@@ -213,7 +213,7 @@ def test_a_lock_that_was_given_up_is_free_and_created_anew_by_whoever_takes_it(p
         pods.plane.api.delete(pods.path)
 
 
-def test_what_is_given_up_but_may_not_be_deleted_is_told(pods: Pods) -> None:
+def test_missing_permission_to_delete_a_released_lock_is_reported(pods: Pods) -> None:
     """Who knows words follows all the same."""
     user = pods.plane.new_bare_user()
     pods.plane.grant(
@@ -229,7 +229,7 @@ def test_what_is_given_up_but_may_not_be_deleted_is_told(pods: Pods) -> None:
     assert shown(pods.candidate("b").get())[0] == ""
 
 
-def test_who_loses_the_race_for_what_is_missing_writes_nothing(pods: Pods, proxy: HttpProxy) -> None:
+def test_candidate_that_loses_the_race_to_create_the_lock_writes_nothing(pods: Pods, proxy: HttpProxy) -> None:
     pods.pod("a")
     lock = pods.candidate("a", server=proxy.url)
     refused(lock.get)
@@ -238,7 +238,7 @@ def test_who_loses_the_race_for_what_is_missing_writes_nothing(pods: Pods, proxy
     assert shown(lock.get()) == ("b", False, False, "")
 
 
-def test_whose_own_pod_is_gone_by_the_time_of_the_write_has_nothing(pods: Pods, proxy: HttpProxy) -> None:
+def test_candidate_whose_pod_is_gone_at_the_write_does_not_acquire(pods: Pods, proxy: HttpProxy) -> None:
     """The garbage collector would delete it, and whoever sees it takes its owner for dead."""
     pods.pod("a")
     lock = pods.candidate("a", server=proxy.url)
@@ -306,7 +306,7 @@ def test_a_pod_that_is_gone_is_dead_by_its_uid(pods: Pods, again: bool) -> None:
     assert shown(lock.get()) == ("a", True, False, "")
 
 
-def test_a_lock_of_ones_own_name_but_another_uid_is_not_ones_own(pods: Pods) -> None:
+def test_lock_of_a_pod_of_the_same_name_with_another_uid_is_held_by_another(pods: Pods) -> None:
     pods.plant(pods.pod("a"))
     pods.remove("a")
     pods.pod("a")
@@ -341,7 +341,7 @@ CHANGES: dict[str, Callable[[Pods], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_has_changed_since_it_was_seen_is_not_deleted(pods: Pods, proxy: HttpProxy, change: str) -> None:
+def test_lock_changed_since_it_was_read_is_not_deleted(pods: Pods, proxy: HttpProxy, change: str) -> None:
     pods.plant(pods.pod("b"))
     pods.remove("b")
     pods.pod("a")
@@ -355,7 +355,7 @@ def test_what_has_changed_since_it_was_seen_is_not_deleted(pods: Pods, proxy: Ht
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["the lock is there", "the lock is gone"])
-def test_a_watch_alone_proves_nobody_dead(pods: Pods, there: bool) -> None:  # noqa: FBT001
+def test_watch_event_alone_does_not_prove_the_owner_dead(pods: Pods, there: bool) -> None:  # noqa: FBT001
     """It only wakes: the owner's Pod is read before anything is written."""
     before: Object | None = pods.plant(pods.pod("b"))
     pods.pod("a")
@@ -369,7 +369,7 @@ def test_a_watch_alone_proves_nobody_dead(pods: Pods, there: bool) -> None:  # n
     assert pods.found() == before
 
 
-def test_what_somebody_else_has_deleted_already_is_created(pods: Pods, proxy: HttpProxy) -> None:
+def test_lock_that_another_candidate_deleted_first_is_created(pods: Pods, proxy: HttpProxy) -> None:
     pods.plant(pods.pod("b"))
     pods.remove("b")
     pods.pod("a")
@@ -379,7 +379,7 @@ def test_what_somebody_else_has_deleted_already_is_created(pods: Pods, proxy: Ht
     assert shown(lock.write(seen, ME)) == ("a", True, False, "")
 
 
-def test_what_waits_for_its_finalizers_is_held(pods: Pods) -> None:
+def test_lock_that_waits_for_finalizers_is_held(pods: Pods) -> None:
     body = config_map(pods.namespace, "x", owners=[pods.pod("b")])
     body["metadata"]["finalizers"] = ["example.org/stays"]
     pods.plane.api.create(body)
@@ -438,7 +438,7 @@ def test_a_lock_that_vanished_is_its_owners_until_that_is_dead(pods: Pods) -> No
     assert refused(lock.get).kind is Kind.MISSING
 
 
-def test_what_nobody_understood_in_between_does_not_make_it_free(pods: Pods) -> None:
+def test_unreadable_state_in_between_does_not_free_a_vanished_lock(pods: Pods) -> None:
     pods.plant(pods.pod("b"))
     pods.pod("a")
     lock = pods.candidate("a")
@@ -494,7 +494,7 @@ def test_a_watch_tells_of_an_eviction(pods: Pods) -> None:
 
 
 @pytest.mark.parametrize("lead", [False, True], ids=["of another's lock", "of one's own"])
-def test_another_owner_ends_a_watch_and_is_read_first_but_who_leads_is_told(pods: Pods, lead: bool) -> None:  # noqa: FBT001
+def test_new_owner_ends_the_watch_of_a_candidate_and_is_reported_to_the_leader(pods: Pods, lead: bool) -> None:  # noqa: FBT001
     pods.pod("a")
     lock = pods.candidate("a")
     if lead:
@@ -511,7 +511,7 @@ def test_another_owner_ends_a_watch_and_is_read_first_but_who_leads_is_told(pods
     assert shown(lock.get()) == ("c", False, False, "")
 
 
-def test_news_of_a_pod_whose_lock_nobody_understands_any_more_is_none_of_the_lock(pods: Pods) -> None:
+def test_events_of_a_pod_are_ignored_once_its_lock_is_unreadable(pods: Pods) -> None:
     pods.plant(pods.pod("b"))
     pods.pod("a")
     lock = pods.candidate("a")
@@ -534,7 +534,7 @@ def test_a_watch_from_nothing_is_moved_by_the_first_owner(pods: Pods) -> None:
         assert moved(watch)
 
 
-def test_a_leader_is_told_of_its_own_pods_end(pods: Pods) -> None:
+def test_leader_is_notified_of_the_end_of_its_own_pod(pods: Pods) -> None:
     pods.pod("a")
     lock = pods.candidate("a")
     refused(lock.get)
@@ -559,7 +559,7 @@ def test_a_version_that_is_too_old_to_watch_from_ends_the_watch_if_it_is_not_the
         assert not error.value.ended.denied
 
 
-def test_a_leader_that_cannot_see_its_successors_pod_has_lost_all_the_same(pods: Pods, proxy: HttpProxy) -> None:
+def test_leader_has_lost_the_lock_even_if_it_cannot_read_the_pod_of_the_new_owner(pods: Pods, proxy: HttpProxy) -> None:
     pods.pod("a")
     lock = pods.candidate("a", server=proxy.url)
     refused(lock.get)
@@ -605,7 +605,7 @@ def test_a_successor_of_an_elector_has_its_place_and_its_term(pods: Pods) -> Non
     assert not looks, "its own command is nothing that was left"
 
 
-def test_what_is_left_of_an_earlier_term_is_waited_for(pods: Pods) -> None:
+def test_candidate_waits_for_processes_of_an_earlier_term(pods: Pods) -> None:
     """Whether the lock is still there, has been given up, or is gone."""
     pods.pod("a")
     remains = [True]

@@ -28,7 +28,7 @@ def releases(request: Request) -> bool:
     return not request.json()["spec"]["holderIdentity"]
 
 
-def test_a_leader_on_a_broken_road_is_dead_before_the_next_one_starts(
+def test_leader_cut_off_from_the_api_is_dead_before_the_next_leader_starts(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     """Silent, reset, refused, a byte per half second, no answers: its TERM-ignoring tree is dead; it ends with 255."""
@@ -51,7 +51,7 @@ def test_a_leader_on_a_broken_road_is_dead_before_the_next_one_starts(
     trials.count(len(modes), "roads to the API broken")
 
 
-def test_a_road_that_is_mended_in_time_costs_nothing(
+def test_connection_restored_before_the_renew_deadline_costs_nothing(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     timings = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # another request has half of 8 s
@@ -159,7 +159,7 @@ def test_a_release_whose_answer_is_lost_is_a_release(
     trials.count(len(LOSSES), "answers lost")
 
 
-def test_a_candidate_that_ends_with_its_acquisition_unanswered_gives_back_what_may_be_its_own(
+def test_candidate_that_ends_with_an_unanswered_acquisition_releases_the_lock(
     own_plane: ControlPlane, fleet: Fleet, trials: Trials
 ) -> None:
     with HttpProxy(own_plane) as proxy:

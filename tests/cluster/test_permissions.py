@@ -121,7 +121,7 @@ def test_each_permission_that_is_missing_is_named_in_coordinated_election(
     trials.count(len(started), "permissions taken away")
 
 
-def test_with_all_of_them_a_lock_is_had_handed_over_and_released_and_nothing_is_refused(
+def test_printed_role_suffices_to_acquire_hand_over_and_release_each_lock(
     own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
 ) -> None:
     place = Place(own_plane, namespace, lock)
@@ -219,7 +219,7 @@ def test_a_config_map_of_a_mebibyte_is_taken_and_keeps_its_data(
 
 
 @pytest.mark.parametrize("lock", OBJECTS)
-def test_an_object_whose_annotations_are_full_is_told_in_a_line_and_left_as_it_is(
+def test_object_with_full_annotations_is_reported_in_one_line_and_left_unchanged(
     plane: Plane, namespace: str, processes: Processes, lock: str
 ) -> None:
     """Each of the lock's objects."""

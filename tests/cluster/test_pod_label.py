@@ -82,7 +82,9 @@ def end_once_labelled(labelled: Labelled, candidate: Process, name: str, role: s
     assert candidate.wait() == 128 + signal.SIGKILL
 
 
-def test_it_is_the_leaders_while_that_leads(labelled: Labelled, own_plane: ControlPlane) -> None:
+def test_label_shows_the_leader_and_is_taken_back_before_the_release(
+    labelled: Labelled, own_plane: ControlPlane
+) -> None:
     """It is taken back before the lock is released: as soon as the command is asked to stop."""
     user = labelled.user()
     first = labelled.start("a", OPTION, *PATIENTLY, user=user, does=DEAF)
@@ -102,7 +104,7 @@ def test_it_is_the_leaders_while_that_leads(labelled: Labelled, own_plane: Contr
     labelled.fleet.witness.check(terms=2)
 
 
-def test_an_elector_that_is_replaced_while_the_command_winds_down_does_not_put_it_back(labelled: Labelled) -> None:
+def test_replacement_elector_does_not_label_a_leader_that_is_stopping(labelled: Labelled) -> None:
     """It is told what its predecessor was."""
     leader = labelled.start("a", OPTION, *PATIENTLY, does=DEAF)
     term = labelled.fleet.witness.wait_start()
@@ -119,7 +121,7 @@ def test_an_elector_that_is_replaced_while_the_command_winds_down_does_not_put_i
     labelled.fleet.witness.check(terms=1)
 
 
-def test_without_a_word_for_the_others_they_have_none(labelled: Labelled) -> None:
+def test_label_without_a_standby_value_is_removed_from_other_candidates(labelled: Labelled) -> None:
     """What an earlier process of the Pod has left is put right by the next."""
     one = f"--pod-label={KEY}=leader"
     first = labelled.start("a", one, timings=SHORT)
@@ -138,7 +140,9 @@ def test_without_a_word_for_the_others_they_have_none(labelled: Labelled) -> Non
     end_once_labelled(labelled, second, "b", None)
 
 
-def test_who_may_not_write_it_leads_all_the_same(labelled: Labelled, own_plane: ControlPlane) -> None:
+def test_candidate_without_permission_to_label_its_pod_leads_with_one_warning(
+    labelled: Labelled, own_plane: ControlPlane
+) -> None:
     """One warning, whatever the number of tries; and the release is not held up for longer than it says."""
     user = own_plane.new_bare_user()
     own_plane.grant(user, labelled.namespace, role_rules((*lock_permissions("lease", "x"), *event_permissions())))
@@ -151,7 +155,7 @@ def test_who_may_not_write_it_leads_all_the_same(labelled: Labelled, own_plane: 
     labelled.fleet.witness.check(terms=1)
 
 
-def test_requests_for_it_that_hang_delay_neither_start_nor_renewal_nor_release(
+def test_hanging_label_requests_delay_neither_start_nor_renewal_nor_release(
     labelled: Labelled, own_plane: ControlPlane
 ) -> None:
     with HttpProxy(own_plane) as proxy:
@@ -165,7 +169,7 @@ def test_requests_for_it_that_hang_delay_neither_start_nor_renewal_nor_release(
     labelled.fleet.witness.check(terms=1)
 
 
-def test_another_pod_of_the_name_is_left_alone(labelled: Labelled) -> None:
+def test_pod_of_the_same_name_with_another_uid_is_not_labelled(labelled: Labelled) -> None:
     candidate = labelled.start("a", env={"POD_UID": "00000000-0000-0000-0000-000000000000"})
     labelled.fleet.witness.wait_start()
     candidate.wait_err(f"WARNING .* the Pod's label {KEY} is not written: ")
@@ -173,7 +177,7 @@ def test_another_pod_of_the_name_is_left_alone(labelled: Labelled) -> None:
     assert labelled.role("a") is None
 
 
-def test_a_sick_leader_gives_it_back(labelled: Labelled, tmp_path: Any) -> None:  # noqa: ANN401
+def test_unhealthy_leader_gives_its_label_back(labelled: Labelled, tmp_path: Any) -> None:  # noqa: ANN401
     """Another leads, and has it."""
     well = tmp_path / "well"
     well.touch()

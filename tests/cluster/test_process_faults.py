@@ -301,7 +301,7 @@ def test_a_planned_stop_of_what_ignores_term_ends_with_an_empty_tree_and_then_a_
     trials.count(1, "TERM-ignoring trees stopped")
 
 
-def test_what_a_command_leaves_behind_is_dead_before_the_release(
+def test_processes_that_a_command_leaves_are_dead_before_the_release(
     own_plane: ControlPlane, fleet: Fleet, tmp_path: Path, trials: Trials
 ) -> None:
     done = tmp_path / "done"

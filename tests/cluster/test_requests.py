@@ -129,7 +129,7 @@ def test_without_the_right_to_watch_a_candidate_polls_and_says_so_once(own_plane
     assert verbs.count("get") > 2
 
 
-def test_an_expired_watch_is_begun_anew(own_plane: ControlPlane, fleet: Fleet) -> None:
+def test_expired_watch_is_started_again(own_plane: ControlPlane, fleet: Fleet) -> None:
     """A 410 as the status, and as an event."""
     gone = {"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old"}
     leader = fleet.start("a", timings=PATIENT)
@@ -146,9 +146,7 @@ def test_an_expired_watch_is_begun_anew(own_plane: ControlPlane, fleet: Fleet) -
     fleet.witness.check(terms=2)
 
 
-def test_a_leader_that_is_told_to_come_back_later_renews_within_its_period(
-    own_plane: ControlPlane, fleet: Fleet
-) -> None:
+def test_throttled_leader_renews_within_its_retry_period(own_plane: ControlPlane, fleet: Fleet) -> None:
     with HttpProxy(own_plane) as proxy:
         fleet.start("a", server=proxy.url, timings=ROOMY)
         term = fleet.witness.wait_start()
@@ -164,7 +162,7 @@ def test_a_leader_that_is_told_to_come_back_later_renews_within_its_period(
 @pytest.mark.parametrize(("status", "seconds", "timings"), [
     (429, 2, PATIENT), (503, 2, PATIENT), (429, 3600, SHORT),
 ], ids=["429", "503", "429 for an hour"])  # fmt: skip
-def test_a_candidate_that_is_told_to_come_back_later_does(
+def test_throttled_candidate_obeys_retry_after(
     own_plane: ControlPlane, fleet: Fleet, status: int, seconds: int, timings: Sequence[str]
 ) -> None:
     """Within its lease duration, whatever is asked for."""
@@ -176,9 +174,7 @@ def test_a_candidate_that_is_told_to_come_back_later_does(
         assert second.at - first.at >= 2
 
 
-def test_a_candidate_whose_watch_is_told_to_come_back_later_asks_for_nothing_meanwhile(
-    own_plane: ControlPlane, fleet: Fleet
-) -> None:
+def test_candidate_with_a_throttled_watch_sends_no_requests_meanwhile(own_plane: ControlPlane, fleet: Fleet) -> None:
     """Neither does it poll; it says so once, and watches again afterwards."""
     leader = fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()

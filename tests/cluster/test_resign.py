@@ -47,7 +47,7 @@ def leave(fleet: Fleet, **request: str) -> None:
     fleet.plane.api.merge(fleet.path, {"metadata": {"annotations": {REQUEST: json.dumps(request)}}})
 
 
-def test_the_leader_stops_its_command_and_the_next_one_leads(fleet: Fleet, ask: Ask) -> None:
+def test_resigning_leader_stops_its_command_and_the_next_candidate_leads(fleet: Fleet, ask: Ask) -> None:
     """Its status is that of a lost lock, and what it started was dead before."""
     first = fleet.start("a", does=SLOW, timings=PATIENT)
     fleet.witness.wait_descendant()
@@ -66,7 +66,7 @@ def test_the_leader_stops_its_command_and_the_next_one_leads(fleet: Fleet, ask: 
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_every_lock_at_the_api_can_be_resigned_by_who_may_do_exactly_that(  # noqa: PLR0917
+def test_each_kind_of_lock_can_be_resigned_with_the_printed_role(  # noqa: PLR0917
     own_plane: ControlPlane, namespace: str, processes: Processes, witness: Witness, ask: Ask, lock: str
 ) -> None:
     place = Place(own_plane, namespace, lock)
@@ -122,7 +122,7 @@ def test_a_coordinated_candidate_that_contends_again_is_known_again_only_then(
     fleet.witness.check(terms=2)
 
 
-def test_with_no_release_too_what_is_asked_for_is_done(fleet: Fleet, ask: Ask) -> None:
+def test_leader_with_no_release_resigns_when_asked(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a", "--no-release", timings=PATIENT)
     fleet.witness.wait_start()
     assert ask("resign").wait() == 0
@@ -165,7 +165,7 @@ def test_an_elector_that_dies_over_the_request_is_replaced_and_it_is_met(fleet: 
     fleet.witness.check(terms=1)
 
 
-def test_a_command_that_does_not_stop_in_time_is_told_by_status_1(fleet: Fleet, ask: Ask) -> None:
+def test_resign_exits_with_1_if_the_command_does_not_stop_in_time(fleet: Fleet, ask: Ask) -> None:
     fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), timings=PATIENT)
     fleet.witness.wait_start()
     asked = ask("resign", "--timeout=5s")
@@ -173,7 +173,7 @@ def test_a_command_that_does_not_stop_in_time_is_told_by_status_1(fleet: Fleet, 
     assert asked.err.endswith("kleader: error: a has not resigned within 5s\n")
 
 
-def test_nobody_is_asked_where_nobody_leads(fleet: Fleet, ask: Ask) -> None:
+def test_resign_without_a_leader_asks_nobody(fleet: Fleet, ask: Ask) -> None:
     absent = ask("resign")
     assert (absent.wait(), absent.err) == (NOT_DONE, "kleader: error: there is no lease lock x\n")
     fleet.plane.api.create(lease(fleet.namespace, "x", ""))
@@ -218,7 +218,7 @@ def test_a_client_go_leader_is_refused_and_not_written_to(
     assert now.out == f"{NAME} cleared: foreign held it\n"
 
 
-def test_a_client_go_leader_that_took_a_kleader_s_lock_is_told_from_that(
+def test_client_go_leader_that_kept_the_annotations_of_kleader_is_recognised(
     fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     """Though it keeps the incarnation, like all annotations."""
@@ -283,7 +283,7 @@ def test_force_clears_what_a_dead_stranger_holds_and_nothing_else(
 
 
 @pytest.mark.parametrize("text", ["{", json.dumps({"holderIdentity": "x", "leaseDurationSeconds": -3})])
-def test_force_mends_what_nobody_can_read(plane: Plane, namespace: str, ask: Ask, text: str) -> None:
+def test_force_clears_a_malformed_record(plane: Plane, namespace: str, ask: Ask, text: str) -> None:
     body = config_map(namespace, "x", data={"a": "b"})
     body["metadata"]["annotations"] = {LEADER: text, "other": "stays"}
     plane.api.create(body)
@@ -299,9 +299,7 @@ def test_force_mends_what_nobody_can_read(plane: Plane, namespace: str, ask: Ask
     assert place.objects()[0]["metadata"]["annotations"]["other"] == "stays"
 
 
-def test_a_malformed_record_that_somebody_writes_again_and_again_is_left_alone(
-    plane: Plane, namespace: str, ask: Ask
-) -> None:
+def test_force_leaves_a_malformed_record_that_is_still_being_written(plane: Plane, namespace: str, ask: Ask) -> None:
     """Though what is wrong with it stays the same."""
     body = config_map(namespace, "x")
     body["metadata"]["annotations"] = {LEADER: '{"holderIdentity":"x","leaseDurationSeconds":-3}'}

@@ -98,7 +98,9 @@ def mixed(
 
 
 @pytest.mark.timeout(540)
-def test_every_lock_of_a_mixed_fleet_is_shown_whatever_wrote_it(asks: Asks, mixed: dict[str, tuple[str, str]]) -> None:
+def test_status_shows_locks_of_kleader_client_go_and_operator_lib(
+    asks: Asks, mixed: dict[str, tuple[str, str]]
+) -> None:
     """In the table, wide, as JSON, as YAML, by its objects' names, and one by one."""
     locks = asks.locks()
     assert {name: (each["type"], each["holder"]) for name, each in locks.items()} == mixed
@@ -133,7 +135,7 @@ def test_every_lock_of_a_mixed_fleet_is_shown_whatever_wrote_it(asks: Asks, mixe
                                                    and kind != "endpoints"}  # fmt: skip
 
 
-def test_the_control_planes_own_leases_are_shown_and_those_that_elect_nobody_when_asked_for(asks: Asks) -> None:
+def test_leases_of_the_control_plane_are_shown_and_heartbeat_leases_with_all_leases_alone(asks: Asks) -> None:
     """The API server elects for coordinated election, and has an identity; a node has one too."""
     node = lease("kube-node-lease", "node-1", "node-1", 40)
     namespaces = asks.plane.api
@@ -156,7 +158,7 @@ def test_the_control_planes_own_leases_are_shown_and_those_that_elect_nobody_whe
     assert asks.err == "kleader: no locks found in the namespace kube-node-lease\n"
 
 
-def test_a_silent_leader_is_overdue_at_one_look_and_expired_to_who_watches(asks: Asks) -> None:
+def test_silent_leader_is_overdue_in_one_read_and_expired_in_a_watch(asks: Asks) -> None:
     asks.plane.api.create(lease(asks.namespace, "x", "a", 3, renewTime="2020-01-01T00:00:00.000000Z"))
     assert asks("x").splitlines()[1].split()[:4] == ["x", "lease", "overdue", "a"]
     assert (
@@ -184,7 +186,7 @@ def test_malformed_records_are_shown_as_such(asks: Asks) -> None:
     assert yaml.safe_load(asks("d", "-o", "yaml"))["items"][0]["holder"].startswith("\x1b[31mred")
 
 
-def test_one_that_is_not_there_ends_with_1_and_an_ordinary_config_map_is_no_lock(asks: Asks) -> None:
+def test_status_of_a_missing_lock_or_an_ordinary_config_map_exits_with_1(asks: Asks) -> None:
     asks.plane.api.create(config_map(asks.namespace, "plain"))
     for name, more in (("nope", ()), ("plain", ()), ("plain", ("--lock=configmap",)), ("nope", ("--watch",))):
         assert asks(name, *more, status=ABSENT) == ""
@@ -192,7 +194,7 @@ def test_one_that_is_not_there_ends_with_1_and_an_ordinary_config_map_is_no_lock
         assert asks.err.endswith(f"lock {name} in the namespace {asks.namespace}\n")
 
 
-def test_who_may_not_see_all_is_shown_what_he_may_and_told_what_not(own_plane: ControlPlane, asks: Asks) -> None:
+def test_status_shows_permitted_locks_and_reports_what_it_may_not_read(own_plane: ControlPlane, asks: Asks) -> None:
     own_plane.api.create(lease(asks.namespace, "x", "a", 15))
     rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list"]}]
     user = own_plane.new_bare_user()
@@ -206,7 +208,7 @@ def test_who_may_not_see_all_is_shown_what_he_may_and_told_what_not(own_plane: C
         assert re.fullmatch(r"kleader: error: .* is forbidden: .*: grant it in a Role, .*\n", asks.err)
 
 
-def test_one_lock_needs_no_more_than_its_own_name_in_a_role(own_plane: ControlPlane, asks: Asks) -> None:
+def test_status_of_one_lock_needs_a_role_for_its_name_alone(own_plane: ControlPlane, asks: Asks) -> None:
     own_plane.api.create(lease(asks.namespace, "x", "a", 15))
     user = own_plane.new_bare_user()
     rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["x"], "verbs": ["get"]}
@@ -223,7 +225,7 @@ def test_one_lock_needs_no_more_than_its_own_name_in_a_role(own_plane: ControlPl
     assert watching.err == ""
 
 
-def test_in_a_pipe_each_change_is_a_line_with_how_long_it_took(
+def test_watch_in_a_pipe_prints_a_line_for_each_change_with_its_duration(
     asks: Asks, fleet: Fleet, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     """From kleader to client-go and back; the same as JSON, a document a line."""
@@ -353,7 +355,7 @@ def test_a_thousand_locks_cost_less_than_a_second(
     assert took / nothing < 100  # 10 ms each on the machine that the aim of a second is meant for
 
 
-def test_an_api_server_that_cannot_be_reached_is_told_in_a_line(asks: Asks) -> None:
+def test_unreachable_api_server_is_reported_in_one_line(asks: Asks) -> None:
     process = asks.start("-s", f"https://{LOOPBACK}:9", "--watch")
     assert process.wait() == FAILED
     assert re.fullmatch(r"kleader: error: cannot reach the API server https://127.0.0.1:9: .*\n", process.err)

@@ -20,7 +20,7 @@ def told(process: Process) -> dict[str, Any]:
     return found
 
 
-def test_a_new_leader_tells_whom_it_follows_and_how_long_nobody_led(fleet: Fleet) -> None:
+def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fleet) -> None:
     """After a release since that; after a crash since the last sign of life, which is a lease duration at least."""
     first = fleet.start("first")
     fleet.witness.wait_start(1)

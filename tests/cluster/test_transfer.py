@@ -42,7 +42,7 @@ def holders(history: History) -> list[tuple[str, int]]:
     return [each for i, each in enumerate(shown) if i == 0 or shown[i - 1] != each]
 
 
-def test_the_lock_goes_to_who_is_named_and_to_nobody_else(fleet: Fleet, ask: Ask) -> None:
+def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask: Ask) -> None:
     """Though others wait, too; what the old leader started was dead before, and the lock was never free."""
     first = fleet.start("a", does=SLOW, timings=PATIENT)
     fleet.witness.wait_descendant()
@@ -108,7 +108,7 @@ CLIENT_GO = {"lease": "leases", "configmap": "configmaps", "endpointsleases": "e
 
 
 @pytest.mark.parametrize("lock", CLIENT_GO)
-def test_a_client_go_candidate_takes_what_it_is_given(  # noqa: PLR0917
+def test_client_go_candidate_acquires_a_lock_that_is_handed_to_it(  # noqa: PLR0917
     fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]], plane: Plane, lock: str
 ) -> None:
     place = Place(plane, fleet.namespace, lock)
@@ -127,7 +127,7 @@ def test_a_client_go_candidate_takes_what_it_is_given(  # noqa: PLR0917
     fleet.witness.check(terms=2)
 
 
-def test_who_is_not_there_does_not_take_it_and_then_anybody_may(fleet: Fleet, ask: Ask) -> None:
+def test_lock_handed_to_an_absent_candidate_is_free_after_one_lease_duration(fleet: Fleet, ask: Ask) -> None:
     fleet.start("a", does=SLOW)
     fleet.witness.wait_descendant()
     fleet.waiting("b", behind="a")
@@ -141,7 +141,7 @@ def test_who_is_not_there_does_not_take_it_and_then_anybody_may(fleet: Fleet, as
     fleet.witness.check(terms=2)
 
 
-def test_a_target_that_is_killed_as_it_takes_the_lock_is_told_by_status_1(
+def test_transfer_exits_with_1_if_the_named_candidate_is_killed_while_it_acquires(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask
 ) -> None:
     fleet.start("a")
@@ -160,7 +160,7 @@ def test_a_target_that_is_killed_as_it_takes_the_lock_is_told_by_status_1(
 
 
 @pytest.mark.parametrize("when", ["asked", "stopping", "given"])
-def test_an_elector_that_dies_in_the_middle_does_not_forget_whom(
+def test_transfer_survives_the_death_of_the_elector_at_any_step(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask, when: str
 ) -> None:
     """Before it has seen what is asked; while the command winds down; or as it names the next, without an answer."""
@@ -214,7 +214,7 @@ def test_on_loss_wait_the_old_leader_does_not_snatch_it_back(fleet: Fleet, ask: 
     fleet.witness.check(terms=3)
 
 
-def test_of_two_processes_with_the_name_one_leads(fleet: Fleet, ask: Ask) -> None:
+def test_of_two_candidates_with_the_target_identity_one_leads(fleet: Fleet, ask: Ask) -> None:
     fleet.start("a", does=SLOW)
     fleet.witness.wait_descendant()
     twins = [fleet.waiting("twin", behind="a") for _ in range(2)]
@@ -243,7 +243,7 @@ def test_a_client_go_leader_is_not_taken_for_one_of_the_same_name_that_was_given
     fleet.witness.check(terms=2)
 
 
-def test_what_cannot_be_handed_over_is_refused_with_a_sentence(own_plane: ControlPlane, fleet: Fleet, ask: Ask) -> None:
+def test_impossible_transfer_is_refused_with_a_reason(own_plane: ControlPlane, fleet: Fleet, ask: Ask) -> None:
     for to in ("", " ", "leaderelection.k8s.io/unknown"):
         assert ask("transfer", f"--to={to}").wait() == USAGE
     assert ask("transfer").wait() == USAGE

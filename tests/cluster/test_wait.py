@@ -19,7 +19,7 @@ HELD = (
 )
 
 
-def test_behind_a_living_leader_each_gives_up_with_124_and_says_who_and_how_long(fleet: Fleet) -> None:
+def test_end_of_wait_behind_a_living_leader_is_124_and_names_the_leader(fleet: Fleet) -> None:
     fleet.start("a")
     fleet.witness.wait_start()
     tries = {options: fleet.start("b", options) for options in ("--no-wait", "--wait=0", "--wait=4s", "--wait=7s")}
@@ -36,7 +36,7 @@ def test_behind_a_living_leader_each_gives_up_with_124_and_says_who_and_how_long
     fleet.witness.check(terms=1)
 
 
-def test_behind_a_dead_leader_only_who_waits_longer_than_the_lease_gets_the_lock(fleet: Fleet) -> None:
+def test_lock_of_a_dead_leader_needs_a_wait_longer_than_its_lease(fleet: Fleet) -> None:
     leader = fleet.start("a", "--no-release")
     fleet.witness.wait_start()
     fleet.wait_renewals()
@@ -61,7 +61,7 @@ def test_wait_live_takes_a_dead_leader_s_lock_at_expiry_and_a_free_one_at_once(f
     fleet.witness.check(terms=2)
 
 
-def test_a_free_lock_is_had_without_waiting(fleet: Fleet) -> None:
+def test_free_lock_is_acquired_with_any_wait(fleet: Fleet) -> None:
     for number, option in enumerate(("--no-wait", "--wait=0", "--wait=1s", "--wait=live")):
         process = fleet.start(f"a{number}", option, command=["sh", "-c", 'exit "$KLEADER_TRANSITIONS"'])
         assert process.wait() == number

@@ -72,7 +72,7 @@ def test_a_leader_is_waited_for_until_it_was_seen_alive(fleet: Fleet, wait: Wait
     assert wait("b", "--timeout=4s").wait() == NOT_YET
 
 
-def test_free_is_what_is_released_missing_or_seen_to_expire(fleet: Fleet, wait: Wait) -> None:
+def test_wait_for_free_ends_at_a_release_a_missing_lock_or_an_observed_expiry(fleet: Fleet, wait: Wait) -> None:
     assert wait("free").wait() == 0
     leader = fleet.start("a")
     fleet.witness.wait_start()
@@ -115,7 +115,7 @@ def test_a_change_is_another_leader_or_the_end_of_one(
 
 
 @pytest.mark.parametrize("lock", ["configmap", "configmapsleases", "leader-for-life"])
-def test_other_locks_are_waited_for_as_well(plane: Plane, namespace: str, wait: Wait, lock: str) -> None:
+def test_wait_follows_each_kind_of_lock(plane: Plane, namespace: str, wait: Wait, lock: str) -> None:
     pod = plane.new_pod(namespace, "a")
     waiting = wait("a", f"--lock={lock}", "--timeout=60s")
     if lock == "leader-for-life":
@@ -135,7 +135,7 @@ def test_other_locks_are_waited_for_as_well(plane: Plane, namespace: str, wait: 
             return
 
 
-def test_what_waiting_cannot_help_ends_at_once_and_what_it_can_at_the_end(
+def test_wait_fails_at_once_without_permission_and_at_its_timeout_without_a_response(
     own_plane: ControlPlane, namespace: str, wait: Wait
 ) -> None:
     """A permission that is missing; an API server that does not answer, or not any more."""

@@ -42,7 +42,7 @@ MUTANTS = [
         "elector.loop:Loop._on_link",
         "if not self._channel.open:\n    self._deserted()",
         "",
-        "process/test_elector.py::test_it_does_not_outlive_its_supervisor",
+        "process/test_elector.py::test_elector_does_not_outlive_its_supervisor",
     ),
     Guard(
         "what a dead supervisor leaves is swept",
@@ -64,14 +64,14 @@ MUTANTS = [
         "elector.kube_elector:main",
         "signal.signal(number, signal.SIG_IGN)",
         "pass",
-        "process/test_elector.py::test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_ignored",
+        "process/test_elector.py::test_elector_has_a_session_of_its_own_and_ignores_signals",
     ),
     Guard(
         "an elector has a session of its own",
         "ipc.spawn:fork",
         "os.setsid()",
         "pass",
-        "process/test_elector.py::test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_ignored",
+        "process/test_elector.py::test_elector_has_a_session_of_its_own_and_ignores_signals",
     ),
     # --- the file lock's guard
     Guard(

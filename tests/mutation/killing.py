@@ -194,14 +194,14 @@ MUTANTS = [
         "supervisor.child:Command.fork",
         "self.tree.bystanders.add_all_but(self.tree.own_pids)",
         "pass",
-        "process/test_tree.py::test_what_a_helper_starts_while_kleader_waits_is_not_the_commands",
+        "process/test_tree.py::test_process_started_by_a_sibling_while_kleader_waits_is_not_killed",
     ),
     Guard(
         "the elector kills no bystanders that came after it",
         "procs.process_tracker:ProcessTracker.add",
         "self._bystanders.add(excluded)",
         "",
-        "process/test_tree.py::test_what_a_helper_starts_while_kleader_waits_outlives_a_supervisor_that_is_killed",
+        "process/test_tree.py::test_process_started_by_a_sibling_while_kleader_waits_outlives_a_killed_supervisor",
     ),
     Guard(
         "an elector's pid is excluded until it is reaped, and no longer",

@@ -221,21 +221,21 @@ MUTANTS = [
         "locks.leader_for_life:LeaderForLifeLock.write",
         "owner and not is_dead(..., owner.uid)",
         "False",
-        "cluster/test_lock_owned.py::test_a_watch_alone_proves_nobody_dead",
+        "cluster/test_lock_owned.py::test_watch_event_alone_does_not_prove_the_owner_dead",
     ),
     Guard(
         "nothing is deleted but what was seen",
         "locks.leader_for_life:LeaderForLifeLock._delete",
         "{'apiVersion': ..., 'kind': ..., 'preconditions': ...}",
         "{'apiVersion': ..., 'kind': ...}",
-        "cluster/test_lock_owned.py::test_what_has_changed_since_it_was_seen_is_not_deleted",
+        "cluster/test_lock_owned.py::test_lock_changed_since_it_was_read_is_not_deleted",
     ),
     Guard(
         "whose own Pod is gone has nothing",
         "locks.leader_for_life:LeaderForLifeLock.write",
         "seen is None or seen.dead",
         "seen is None",
-        "cluster/test_lock_owned.py::test_whose_own_pod_is_gone_by_the_time_of_the_write_has_nothing",
+        "cluster/test_lock_owned.py::test_candidate_whose_pod_is_gone_at_the_write_does_not_acquire",
     ),
     # --- the file
     Guard(
@@ -378,8 +378,7 @@ MUTANTS = [
         "locks.path_lock:open_path_locks",
         "'.paths'",
         "'/paths'",
-        "process/test_file_lock_place.py"
-        "::test_a_lock_file_that_is_removed_with_its_directory_is_its_leaders_all_the_same",
+        "process/test_file_lock_place.py::test_lock_file_removed_with_its_directory_is_still_held_by_its_leader",
     ),
     Guard(
         "a file that strangers may have made locks no path",

@@ -43,7 +43,7 @@ def test_the_demo_tells_its_story_in_a_pipe_within_20_s_and_80_columns(trials: T
 
 
 @pytest.mark.parametrize(("environ", "coloured"), [({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)])
-def test_it_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str, str], *, coloured: bool) -> None:
+def test_demo_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str, str], *, coloured: bool) -> None:
     ours, theirs = pty.openpty()
     program = "from tests.demo.picture import Picture; Picture().leads(0, 'ada')"
     plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
@@ -53,7 +53,7 @@ def test_it_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str, 
     os.close(ours)
 
 
-def test_without_the_cluster_that_is_named_it_says_so_in_one_line(tmp_path: Path) -> None:
+def test_demo_reports_an_unreachable_cluster_in_one_line(tmp_path: Path) -> None:
     environ = os.environ | {"KUBECONFIG": str(tmp_path / "missing")}
     shown = subprocess.run([*DEMO, "--lock", "lease"], cwd=ROOT, env=environ, capture_output=True, check=False)
     assert shown.returncode == 1

@@ -32,13 +32,13 @@ def elector_of(candidate: Process) -> int:
     return elector
 
 
-def test_it_does_not_outlive_its_supervisor(candidate: Process) -> None:
+def test_elector_does_not_outlive_its_supervisor(candidate: Process) -> None:
     elector = elector_of(candidate)
     candidate.kill()
     wait_gone(elector)
 
 
-def test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_ignored(candidate: Process) -> None:
+def test_elector_has_a_session_of_its_own_and_ignores_signals(candidate: Process) -> None:
     """A TERM to all of a group or a Ctrl-C must not hit both processes; it ends by its link."""
     elector = elector_of(candidate)
     assert os.getsid(elector) == elector
@@ -48,7 +48,7 @@ def test_it_is_in_a_session_of_its_own_and_deaf_to_every_signal_that_can_be_igno
     assert heard <= {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
 
 
-def test_one_that_was_stopped_is_killed_and_replaced(candidate: Process) -> None:
+def test_stopped_elector_is_killed_and_replaced(candidate: Process) -> None:
     elector = elector_of(candidate)
     os.kill(elector, signal.SIGSTOP)
     candidate.wait_err("the elector was stopped: replacing it")

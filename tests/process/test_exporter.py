@@ -143,7 +143,7 @@ RUBBISH = [
 
 
 @pytest.mark.parametrize("said", RUBBISH, ids=lambda said: f"{said[:20]!r}")
-def test_what_is_no_request_is_refused(alone: Start, said: bytes) -> None:
+def test_malformed_http_requests_are_refused(alone: Start, said: bytes) -> None:
     process = alone(["sleep", "60"], HTTP)
     with socket.create_connection(("127.0.0.1", port_of(process)), timeout=PATIENCE) as connection:
         connection.sendall(said)
@@ -155,7 +155,7 @@ def test_what_is_no_request_is_refused(alone: Start, said: bytes) -> None:
     assert "Traceback" not in process.err
 
 
-def test_connections_that_say_nothing_keep_nobody_out_and_end(alone: Start) -> None:
+def test_silent_connections_are_closed_and_block_no_request(alone: Start) -> None:
     process = alone(["sleep", "60"], HTTP)
     idle = [socket.create_connection(("127.0.0.1", port_of(process)), timeout=PATIENCE) for _ in range(200)]
     assert get(process, "/healthz").status == 200

@@ -75,7 +75,7 @@ def test_three_candidates_hand_over_in_turn(candidate: Start, witness: Witness, 
     trials.count(3 * rounds, HANDOVERS)
 
 
-def test_who_waits_for_a_lock_whose_file_tells_nothing_says_so(candidate: Start, witness: Witness, lock: Path) -> None:
+def test_candidate_reports_a_held_lock_file_without_a_record(candidate: Start, witness: Witness, lock: Path) -> None:
     """Else whoever reads the log would not know that it waits."""
     leader = candidate(witness.command(), name="leader")
     witness.wait_start()
@@ -359,7 +359,7 @@ def test_no_room_for_another_process_is_one_clear_line(candidate: Start, alone: 
     assert len(kleader.err.splitlines()) == 1
 
 
-def test_a_lock_that_is_held_is_told_with_its_holder_at_the_end_of_wait(candidate: Start, witness: Witness) -> None:
+def test_end_of_wait_names_the_holder_of_a_file_lock(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command(), name="first")
     witness.wait_start()
     for option in ("--wait=200ms", "--no-wait", "--wait=live"):

@@ -114,7 +114,7 @@ def test_a_file_replaced_under_waiting_candidates_is_followed(
     trials.count(7, "lock files taken away")
 
 
-def test_a_place_has_its_bytes_however_long_it_is(tmp_path: Path) -> None:
+def test_long_path_has_the_same_lock_through_a_link(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 200)
     deep.mkdir()
     (tmp_path / "link").symlink_to(deep)
@@ -152,7 +152,7 @@ def as_a_stranger(do: Callable[[], object], *, own_namespace: bool) -> int:
 
 
 @pytest.mark.parametrize("own_namespace", [False, True], ids=["a user", "root of a user namespace"])
-def test_a_stranger_keeps_nobody_from_a_lock(candidate: Start, *, own_namespace: bool) -> None:
+def test_other_users_cannot_block_a_lock_file(candidate: Start, *, own_namespace: bool) -> None:
     """By whatever it can bind, open and lock; it knows the path, and what the lock of an older kleader was called."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)

@@ -94,7 +94,7 @@ def test_a_user_has_one_lock_file_however_its_candidates_are_started(as_user: As
     assert (place / "default.t.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_lock_file_that_is_removed_with_its_directory_is_its_leaders_all_the_same(
+def test_lock_file_removed_with_its_directory_is_still_held_by_its_leader(
     as_user: As, home: Path, witness: Witness
 ) -> None:
     """Whoever tidies its home directory up must not have two leaders of it."""
@@ -122,7 +122,7 @@ if os.geteuid() == 0:  # who else could give it away?
 
 
 @pytest.mark.parametrize("mounts", REFUSED)
-def test_a_user_without_a_place_of_its_own_is_told_what_to_write(as_user: As, mounts: str) -> None:
+def test_user_without_a_lock_directory_is_told_to_give_a_path(as_user: As, mounts: str) -> None:
     """And no other place is guessed, which another environment might not have."""
     refused = as_user("cron", "run", *LOCK, "--", "true", mounts=mounts)
     assert refused.wait() == 125

@@ -63,7 +63,7 @@ def install(prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> In
     return install
 
 
-def test_a_leader_keeps_its_version_through_an_upgrade_and_its_elector_is_replaced_by_one_of_it(
+def test_leader_keeps_its_version_through_an_upgrade_and_so_does_its_replacement_elector(
     install: Install, prefix: Path, processes: Processes, witness: Witness, lock: Path
 ) -> None:
     old = install("1.0")
@@ -102,7 +102,7 @@ def test_a_waiting_candidate_s_elector_is_replaced_by_one_of_its_own_version_aft
     assert candidate.wait() == 128 + signal.SIGTERM
 
 
-def test_upgrades_and_downgrades_under_kleaders_that_start_all_the_time_are_noticed_by_none(
+def test_upgrades_and_downgrades_fail_no_kleader_that_starts_meanwhile(
     install: Install, prefix: Path, lock: Path
 ) -> None:
     """Each of them finds one whole version, the link being switched at once."""
@@ -136,7 +136,7 @@ def test_upgrades_and_downgrades_under_kleaders_that_start_all_the_time_are_noti
     assert len(trees) == 3
 
 
-def test_what_is_installed_already_is_not_written_to(install: Install, prefix: Path, tmp_path: Path) -> None:
+def test_installing_an_installed_version_writes_nothing(install: Install, prefix: Path, tmp_path: Path) -> None:
     tree = install("1.0")
     before = {path: path.lstat().st_mtime_ns for path in tree.rglob("*")}
     shutil.rmtree(tmp_path / "source of 1.0")
@@ -160,7 +160,7 @@ def test_a_prefix_that_is_not_absolute_is_refused_in_one_line(tmp_path: Path) ->
     ]
 
 
-def test_in_a_destdir_all_is_as_it_will_be_below_the_prefix(
+def test_destdir_contains_the_tree_that_will_be_below_the_prefix(
     install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Links are relative, and a traceback names the files where they will be."""

@@ -49,7 +49,9 @@ def wait_listening(place: Path, count: int = 1) -> None:
     wait_until(lambda: len(sockets(place)) == count, "a socket")
 
 
-def test_who_leads_says_so_until_it_ends(candidate: Start, witness: Witness, place: Path) -> None:
+def test_is_leader_is_true_from_the_start_of_the_command_to_its_end(
+    candidate: Start, witness: Witness, place: Path
+) -> None:
     assert ask()[0] == UNKNOWN
     leader = candidate(witness.command("--ignore-term"))
     witness.wait_start()
@@ -266,7 +268,7 @@ RUBBISH = [b"", b"{}", b"7", b"[" * 5000, b'{"leads": true}', b"\xff\n", b"x" * 
 
 @pytest.mark.parametrize("answer", RUBBISH, ids=lambda answer: f"{answer[:10]!r}")
 @pytest.mark.usefixtures("place")
-def test_an_unreadable_answer_counts_as_none(answer: bytes, place: Path) -> None:
+def test_unreadable_response_counts_as_no_response(answer: bytes, place: Path) -> None:
     sock, _ = status_socket.listen("t")
     with sock:
         sock.setblocking(True)  # noqa: FBT003 - socket's own
@@ -383,7 +385,7 @@ def test_a_flood_of_askers_is_answered_at_a_bounded_rate_and_does_not_delay_the_
     witness.check()
 
 
-def test_it_takes_little_more_than_python_itself(alone: Start, place: Path) -> None:
+def test_is_leader_takes_little_more_than_python_itself(alone: Start, place: Path) -> None:
     """The best of each, in turn, as often as a busy machine needs: 100 ms where Python alone takes 12."""
     alone(["sleep", "60"]).wait_err("started the command")
     wait_listening(place)

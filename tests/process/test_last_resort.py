@@ -108,7 +108,7 @@ def test_the_elector_kills_the_command_and_its_group_where_its_own_killer_fails(
     assert other.running
 
 
-def test_whatever_is_raised_the_last_resort_goes_on_and_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_resort_continues_after_any_exception_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing that it could list there is nothing more that it could kill: another guard acts."""
     sent: list[int] = []
 

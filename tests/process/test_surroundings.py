@@ -171,7 +171,7 @@ def test_text_logs_carry_no_control_characters(candidate: Start, lock: Path) -> 
     assert all(re.match(r"\d{4}-\d\d-\d\dT\S+Z kleader [A-Z]+ file ", line) for line in kleader.err.splitlines())
 
 
-def test_a_log_that_nobody_reads_delays_nothing(candidate: Start, tmp_path: Path) -> None:
+def test_log_without_a_reader_delays_nothing(candidate: Start, tmp_path: Path) -> None:
     """Stderr is a pipe, full, its reader asleep: the command is started, stopped and swept all the same."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -150,9 +150,7 @@ def test_ctrl_c_ends_a_shells_loop_around_kleader_too(shell: Terminal, run: str,
     witness.check(terms=1)
 
 
-def test_ctrl_c_does_not_end_a_shells_loop_where_the_command_took_it_as_a_word(
-    shell: Terminal, run: str, tmp_path: Path
-) -> None:
+def test_ctrl_c_that_the_command_handles_does_not_end_a_shell_loop(shell: Terminal, run: str, tmp_path: Path) -> None:
     """It chose its own status: the shell goes on, as it would without kleader."""
     script = tmp_path / "reporter.py"
     script.write_text(f"{REPORTER}\nprint('up', flush=True)\nwhile True: signal.pause()\n")
@@ -317,7 +315,7 @@ def test_the_guard_hears_no_key(shell: Terminal, run: str, witness: Witness, tmp
 @pytest.mark.parametrize(
     "args", [["is-leader", "--name=t"], ["manifest", "--image=i", "--", "./t"], ["completion", "zsh"]]
 )
-def test_what_another_program_may_read_is_the_same_at_a_terminal(
+def test_machine_readable_output_is_the_same_at_a_terminal(
     processes: Processes, alone: Start, place: Path, args: list[str]
 ) -> None:
     """Byte for byte, and without colours."""

@@ -98,7 +98,7 @@ def test_2000_orphans_are_reaped_by_pid_1(candidate: Start, tmp_path: Path, tria
     trials.count(2000, "orphans reaped as PID 1")
 
 
-def test_who_came_into_the_namespace_from_outside_is_let_be_until_pid_1_ends(
+def test_process_that_entered_the_pid_namespace_is_spared_until_pid_1_ends(
     candidate: Start, processes: Processes, tmp_path: Path
 ) -> None:
     """As `kubectl exec` comes: its parent is no process of the namespace."""
@@ -184,7 +184,7 @@ def test_a_zombie_whose_second_thread_works_is_alive(candidate: Start, witness: 
 
 
 @pytest.mark.parametrize("end", ["second TERM", "KILL"])
-def test_what_shares_a_process_group_with_kleader_is_not_killed_with_the_command(
+def test_processes_in_the_process_group_of_kleader_are_not_killed_with_the_command(
     processes: Processes, witness: Witness, lock: Path, tmp_path: Path, end: str
 ) -> None:
     """`kleader run … | less` at a terminal: kleader, the command and the pager are one group, which kleader leads."""
@@ -247,7 +247,7 @@ def test_until_empty_a_restart_waits_for_the_daemon_and_does_not_kill_it(candida
     assert kleader.wait() in {3, 128 + signal.SIGTERM}  # it may have been about to exit
 
 
-def test_what_was_there_before_kleader_outlives_it(processes: Processes, lock: Path, tmp_path: Path) -> None:
+def test_processes_started_before_kleader_outlive_it(processes: Processes, lock: Path, tmp_path: Path) -> None:
     """`helper & exec kleader run …`, as entry points of containers are written: the helper is none of the command's."""
     pids = tmp_path / "pids"
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
@@ -261,7 +261,7 @@ def test_what_was_there_before_kleader_outlives_it(processes: Processes, lock: P
             os.kill(int(pid), signal.SIGKILL)
 
 
-def test_what_was_there_before_kleader_is_spared_by_a_guard_that_replaces_another(
+def test_processes_started_before_kleader_are_spared_by_a_replacement_guard(
     processes: Processes, lock: Path, tmp_path: Path
 ) -> None:
     """Which is told of the command's processes in the middle of a term, and kills what is left of them."""
@@ -283,7 +283,7 @@ def test_what_was_there_before_kleader_is_spared_by_a_guard_that_replaces_anothe
         os.kill(helper, signal.SIGKILL)
 
 
-def test_what_a_helper_starts_while_kleader_waits_is_not_the_commands(
+def test_process_started_by_a_sibling_while_kleader_waits_is_not_killed(
     processes: Processes, candidate: Start, lock: Path, tmp_path: Path
 ) -> None:
     """Its parent has ended before the command began, and nobody has seen it below that."""
@@ -301,7 +301,7 @@ def test_what_a_helper_starts_while_kleader_waits_is_not_the_commands(
     os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-def test_what_a_helper_starts_while_kleader_waits_outlives_a_supervisor_that_is_killed(
+def test_process_started_by_a_sibling_while_kleader_waits_outlives_a_killed_supervisor(
     processes: Processes, candidate: Start, lock: Path, tmp_path: Path
 ) -> None:
     """The elector kills the command's processes then, and was started before that one."""
@@ -327,7 +327,7 @@ def test_what_a_helper_starts_while_kleader_waits_outlives_a_supervisor_that_is_
 
 
 @pytest.mark.slow
-def test_what_a_session_from_outside_leaves_behind_is_not_the_commands(
+def test_orphans_of_an_exec_session_are_not_killed_with_the_command(
     candidate: Start, processes: Processes, tmp_path: Path
 ) -> None:
     """As `kubectl exec` does: its orphan comes to PID 1, which waits for it no more than it kills it."""
@@ -371,7 +371,7 @@ time.sleep(600)
 """
 
 
-def test_a_zombie_that_somebody_traces_does_not_keep_the_lock(candidate: Start, processes: Processes) -> None:
+def test_traced_zombie_does_not_delay_the_release(candidate: Start, processes: Processes) -> None:
     """A debugger or strace that hangs: until it lets go, the zombie cannot be reaped, and it is dead all the same."""
     kleader = candidate([*PYTHON, f"import os\nif os.fork() == 0:\n    exec({TRACED!r})\nos.wait()"])
     wait_until(lambda: kleader.out.count("\n") == 1, "its pid")
