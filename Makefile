@@ -10,7 +10,7 @@ ARGS     =
 
 VENV    = .venv
 BIN     = $(VENV)/bin
-ROOMS   = $(wildcard tests/unit tests/fuzz tests/simulation tests/process)
+ROOMS   = $(wildcard tests/unit tests/fuzz tests/explore tests/simulation tests/process)
 # Several tests at once (ARGS=-n0: one), each given to the worker that is free. A crashed worker ends the run: its
 # successor may hang.
 WORKERS = --numprocesses auto --maxschedchunk 1 --max-worker-restart 0
