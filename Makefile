@@ -38,10 +38,10 @@ help: ## this list
 	@echo
 	@echo 'All need Python >= 3.10 with its venv module, and a package index the first time.'
 	@echo 'PYTHON=$(PYTHON) is what .venv is made from (make clean, to change it).'
-	@echo 'ARGS= takes more arguments for pytest, tests.mutation, tests.demo, tests.prove or tests.bench.'
+	@echo 'ARGS= takes more arguments for pytest, tests.mutation, tests.prove or tests.bench.'
 
-demo: environment ## three candidates for one lock, the leader killed; LOCK=lease: on a cluster (Go, as test-cluster)
-	$(BIN)/python -m tests.demo --lock $(LOCK) $(ARGS)
+demo: environment ## kleader demo: three candidates for one lock; LOCK=lease: on a cluster (Go, as test-cluster)
+	$(if $(filter lease,$(LOCK)),$(BIN)/python -m tests.demo,$(BIN)/kleader demo) $(ARGS)
 
 test: environment ## the quick tests, in a minute; they need no cluster
 	$(BIN)/python -m pytest $(ROOMS) -m 'not slow' $(WORKERS) $(ARGS)

@@ -30,6 +30,7 @@ _STDERR = 2
 GROUPS = {
     "Run": {
         "run": "Run COMMAND only while this candidate is the leader",
+        "demo": "Show three candidates for one lock, and the leader killed",
     },
     "See who leads": {
         "status": "Show who leads: one lock, or all locks of a namespace",

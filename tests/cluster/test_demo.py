@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def test_the_demo_on_a_named_cluster_leaves_nothing_there(plane: Plane, namespace: str, trials: Trials) -> None:
     """It uses the context's namespace and a name of its own, waits out the dead leader's Lease, and cleans up."""
     shown = subprocess.run(
-        [sys.executable, "-m", "tests.demo", "--lock", "lease"],
+        [sys.executable, "-m", "tests.demo"],
         cwd=Path(__file__).parents[2],
         env=os.environ | {"KUBECONFIG": str(plane.kubeconfig("admin", namespace))},
         capture_output=True,
@@ -30,7 +30,7 @@ def test_the_demo_on_a_named_cluster_leaves_nothing_there(plane: Plane, namespac
     )
     assert shown.returncode == 0, shown.stderr
     assert f"{namespace}/kleader-demo-" in shown.stdout
-    assert re.search(r"Lease ran out → \w+'s worker runs +[\d.]+ m?s$", shown.stdout, re.MULTILINE)
+    assert re.search(r"Lease expired → \w+'s worker runs +[\d.]+ m?s$", shown.stdout, re.MULTILINE)
     assert "0 of 2 handovers" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) < 81
     assert plane.api.list(path("coordination.k8s.io/v1", "Lease", namespace)) == []

@@ -1,4 +1,4 @@
-"""Where the lock of the demo is kept: a file, or a Lease on a cluster."""
+"""A Lease on a cluster, as the place of the demo's lock."""
 
 from __future__ import annotations
 
@@ -7,55 +7,19 @@ import secrets
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from tests.demo.stage import DemoError
+from kleader.cli.demo_stage import DemoError, clock_ns
 from tests.support.controlplane import ControlPlane
 from tests.support.daemon import DaemonError
 from tests.support.gobuild import GoError
 from tests.support.processes import keep
-from tests.support.witness import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _REQUEST = 5.0  # seconds
 _SECOND = 1_000_000_000
-
-
-class Place(Protocol):
-    """A lock for the demo; ``end`` leaves nothing behind."""
-
-    title: str
-    remarks: Sequence[str]
-
-    def options(self) -> list[str]:
-        """What ``kleader run`` is told of it."""
-
-    def free_at(self) -> int | None:
-        """When, on the witness's clock, a dead leader's lock is free; None: at its death."""
-
-    def end(self) -> None:
-        """Clean up."""
-
-
-class File:
-    """A lock file in a directory that goes away."""
-
-    title = "three candidates for one lock, a file on this machine"
-    remarks: Sequence[str] = ()
-
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "demo.lock"
-
-    def options(self) -> list[str]:
-        return ["--lock", f"file:{self._path}", "--name", "demo"]
-
-    def free_at(self) -> int | None:
-        return None
-
-    def end(self) -> None:
-        """The directory goes with the demo."""
 
 
 class Lease:
@@ -85,7 +49,7 @@ class Lease:
         """Its record's duration after the last renewal, by this machine's own wall clock."""
         found = self._client.read_namespaced_lease(self._name, self._namespace, _request_timeout=_REQUEST)
         renewed = int(found.spec.renew_time.timestamp() * _SECOND)
-        return renewed + clock() - time.time_ns() + self.DURATION * _SECOND
+        return renewed + clock_ns() - time.time_ns() + self.DURATION * _SECOND
 
     def end(self) -> None:
         """Delete the Lease, if we may, or the whole cluster, if it is ours."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-DEMO = [sys.executable, "-m", "tests.demo"]
+DEMO = [sys.executable, "-m", "kleader", "demo"]
+ON_A_LEASE = [sys.executable, "-m", "tests.demo"]
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,7 +49,7 @@ def test_the_demo_tells_its_story_in_a_pipe_within_20_s_and_80_columns(trials: T
 @pytest.mark.parametrize(("environ", "coloured"), [({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)])
 def test_demo_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str, str], *, coloured: bool) -> None:
     ours, theirs = pty.openpty()
-    program = "from tests.demo.picture import Picture; Picture().leads(0, 'ada')"
+    program = "from kleader.cli.demo_picture import Picture; Picture().leads(0, 'ada')"
     plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=plain | environ, stdout=theirs, check=True)
     os.close(theirs)
@@ -55,21 +59,33 @@ def test_demo_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str
 
 def test_demo_reports_an_unreachable_cluster_in_one_line(tmp_path: Path) -> None:
     environ = os.environ | {"KUBECONFIG": str(tmp_path / "missing")}
-    shown = subprocess.run([*DEMO, "--lock", "lease"], cwd=ROOT, env=environ, capture_output=True, check=False)
+    shown = subprocess.run(ON_A_LEASE, cwd=ROOT, env=environ, capture_output=True, check=False)
     assert shown.returncode == 1
     assert re.fullmatch(rb"demo: error: cannot read the kubeconfig: .*\n", shown.stderr)
     assert not shown.stdout
 
 
-def test_a_command_that_cannot_be_interrupted_is_left_no_candidate(tmp_path: Path) -> None:
-    """TERM to the demo ends all that it started."""
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_demo_leaves_no_process_and_no_file(tmp_path: Path, number: int, status: int) -> None:
     environ = os.environ | {"TMPDIR": str(tmp_path)}
-    demo = subprocess.Popen(DEMO, cwd=ROOT, env=environ, stdout=subprocess.PIPE)
+    demo = subprocess.Popen(DEMO, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert demo.stdout is not None
-    while b"LEADS" not in demo.stdout.readline():
+    while b"wait" not in demo.stdout.readline():
         pass
-    demo.terminate()
-    demo.stdout.read()  # ends when the last process that has it does
-    demo.stdout.close()
-    assert demo.wait() == 143
+    assert len(processes_of(tmp_path)) > 4
+    demo.send_signal(number)
+    _, err = demo.communicate()
+    assert demo.returncode == status
+    assert not err
+    assert not processes_of(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def processes_of(directory: Path) -> list[str]:
+    """The living processes with this TMPDIR."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("TMPDIR") == str(directory) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline()))
+    return found

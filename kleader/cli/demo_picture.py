@@ -1,4 +1,4 @@
-"""What the demo prints: lines that only ever grow, so that a pipe shows what a terminal does, less the colour."""
+"""What the demo prints: lines that only grow, so that a pipe shows what a terminal shows, without colour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECOND = 1_000_000_000
 
 @dataclass(frozen=True)
 class Signs:
-    """What stands for what in the chart."""
+    """The signs of the chart."""
 
     works: str = "█"
     waits: str = "·"
@@ -31,7 +31,7 @@ ASCII = Signs("#", ".", "x", "=", "->")
 
 @dataclass(frozen=True)
 class Bar:
-    """One candidate's row: instants in ns; None where there was none."""
+    """One candidate's row; instants in ns, None if there was none."""
 
     name: str
     began: int
@@ -46,7 +46,7 @@ class Picture:
     def __init__(self, out: TextIO = sys.stdout) -> None:
         self._out = out
         self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self.signs = Signs() if _can_say(out, "".join(vars(Signs()).values())) else ASCII
+        self.signs = Signs() if _can_encode(out, "".join(vars(Signs()).values())) else ASCII
         self._zero = 0
         self._column = 0  # in an unfinished line
 
@@ -55,7 +55,7 @@ class Picture:
         self._write(self._paint(text, _BOLD) + "\n" + "".join(f"{line}\n" for line in more) + "\n")
 
     def zero(self, at: int) -> None:
-        """From when times count."""
+        """Set the instant from which times count."""
         self._zero = at
 
     def event(self, at: int, who: str, text: str, colour: str = "") -> None:
@@ -68,7 +68,7 @@ class Picture:
         self.event(at, who, "LEADS: its worker runs", _GREEN)
 
     def waits(self, at: int, who: str) -> None:
-        """Candidates that look on."""
+        """Candidates that wait."""
         self.event(at, who, "wait", _YELLOW)
 
     def killed(self, at: int, who: str, text: str) -> None:
@@ -76,7 +76,7 @@ class Picture:
         self.event(at, who, text, _RED)
 
     def job(self, number: int) -> None:
-        """A job in the leader's line of work."""
+        """The next job in the leader's line."""
         text = f" {number}"
         if not self._column:
             text = f"{'':15}jobs{text}"
@@ -129,7 +129,7 @@ class Picture:
         self._out.flush()
 
 
-def _can_say(out: TextIO, text: str) -> bool:
+def _can_encode(out: TextIO, text: str) -> bool:
     try:
         text.encode(out.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
