@@ -66,6 +66,12 @@ class Guard(NamedTuple):
         """The module's text without the guard. ValueError where the row is out of date."""
         return ast.unparse(self._without((root / "kleader" / self.file).read_text()))
 
+    def check(self) -> None:
+        """ValueError where the row is out of date."""
+        module = _tree(self.file)
+        with self._named():
+            _found_once(module, self.function.partition(":")[2], self.old, self.new)
+
     @contextmanager
     def taken_away(self) -> Iterator[None]:
         """Have this process run the function without it."""
@@ -81,16 +87,32 @@ class Guard(NamedTuple):
 
     def _without(self, source: str) -> ast.Module:
         module = ast.parse(source)
-        try:
+        with self._named():
             replace(module, self.function.partition(":")[2], self.old, self.new)
+        return module
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
         except ValueError as error:
             msg = f"{self.keeps}: kleader/{self.file}: {error}"
             raise ValueError(msg) from None
-        return module
 
 
 def replace(module: ast.Module, function: str, old: str, new: str) -> None:
     """Put ``new`` in the place of ``old`` there. ValueError where that is not found once."""
+    match, substitute = _found_once(module, function, old, new)
+    made = _Substitute(match).visit(ast.Module(copy.deepcopy(substitute), []))
+    for node in ast.walk(made):
+        if isinstance(node, (ast.expr, ast.stmt)):
+            ast.copy_location(node, match.first)
+    match.put(made.body)
+    ast.fix_missing_locations(module)
+
+
+def _found_once(module: ast.Module, function: str, old: str, new: str) -> tuple[_Match, list[ast.stmt]]:
+    """Where ``old`` is, and ``new``."""
     scope = _scope(module, function)
     pattern, substitute = parse(old, new)
     fixed = {*vars(builtins), *_bound(module)}
@@ -99,13 +121,7 @@ def replace(module: ast.Module, function: str, old: str, new: str) -> None:
     if len(matches) != 1:
         msg = f"{function or 'the module'} says {len(matches)} times, not once: {old!r}"
         raise ValueError(msg)
-    match = matches[0]
-    made = _Substitute(match).visit(ast.Module(copy.deepcopy(substitute), []))
-    for node in ast.walk(made):
-        if isinstance(node, (ast.expr, ast.stmt)):
-            ast.copy_location(node, match.first)
-    match.put(made.body)
-    ast.fix_missing_locations(module)
+    return matches[0], substitute
 
 
 def parse(old: str, new: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
@@ -249,6 +265,12 @@ def _bound(scope: ast.Module) -> set[str]:
 @cache
 def _source(file: str) -> str:
     return (ROOT / "kleader" / file).read_text()
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    """To read only."""
+    return ast.parse(_source(file))
 
 
 @cache

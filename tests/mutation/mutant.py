@@ -56,6 +56,10 @@ class Mutant(NamedTuple):
             raise ValueError(msg) from None
         return mutated
 
+    def check(self) -> None:
+        """ValueError where the row is out of date."""
+        self.applied()
+
 
 class Outcome(NamedTuple):
     """What pytest said."""

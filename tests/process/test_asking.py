@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.process.conftest import Start
     from tests.support.checker import Witness
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = {"resign": ["resign"], "transfer": ["transfer", "--to=b"]}
 
 

@@ -75,6 +75,7 @@ def test_three_candidates_hand_over_in_turn(candidate: Start, witness: Witness, 
     trials.count(3 * rounds, HANDOVERS)
 
 
+@pytest.mark.slow
 def test_candidate_reports_a_held_lock_file_without_a_record(candidate: Start, witness: Witness, lock: Path) -> None:
     """Else whoever reads the log would not know that it waits."""
     leader = candidate(witness.command(), name="leader")
@@ -359,6 +360,7 @@ def test_no_room_for_another_process_is_one_clear_line(candidate: Start, alone: 
     assert len(kleader.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_end_of_wait_names_the_holder_of_a_file_lock(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command(), name="first")
     witness.wait_start()
@@ -369,6 +371,7 @@ def test_end_of_wait_names_the_holder_of_a_file_lock(candidate: Start, witness: 
     end_all(witness, first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--no-wait", "--wait=live"])
 def test_losing_the_lock_in_cron_is_no_error_but_one_line_none_with_q_and_a_status_of_choice(
     candidate: Start, witness: Witness, option: str

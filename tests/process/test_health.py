@@ -157,6 +157,7 @@ def test_a_check_that_hangs_is_killed_and_counts_as_failed(candidate: Start, wit
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience", ["--no-wait", "--wait=300ms"])
 def test_a_candidate_that_is_not_healthy_within_wait_has_not_acquired(
     candidate: Start, witness: Witness, well: Path, patience: str
@@ -167,6 +168,7 @@ def test_a_candidate_that_is_not_healthy_within_wait_has_not_acquired(
     assert not witness.terms()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_an_unhealthy_candidate(candidate: Start, well: Path, number: int) -> None:
     kleader = candidate(["true"], *health(well))

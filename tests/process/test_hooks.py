@@ -84,6 +84,7 @@ def test_on_new_leader_runs_for_the_first_leader_and_for_every_change(
     witness.wait_start(4)
 
 
+@pytest.mark.slow
 def test_on_new_leader_runs_do_not_overlap_and_the_latest_leader_wins(
     scripted: Scripted, tmp_path: Path, said: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_on_new_leader_runs_do_not_overlap_and_the_latest_leader_wins(
     assert lines(said) == ["a", "done", "b", "done"], "it is no change"
 
 
+@pytest.mark.slow
 def test_a_hook_has_no_input_no_terminal_no_lock_and_not_the_commands_output(candidate: Start, tmp_path: Path) -> None:
     found = tmp_path / "found"
     probe = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if n != '3'],"
@@ -120,6 +122,7 @@ def test_a_hook_has_no_input_no_terminal_no_lock_and_not_the_commands_output(can
     end(kleader, 128 + signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [3, 126, 127])
 def test_the_failure_of_a_hook_is_a_warning(candidate: Start, witness: Witness, tmp_path: Path, status: int) -> None:
     program = tmp_path / "program"
@@ -283,6 +286,7 @@ def test_no_hook_delays_the_end_of_a_term(scripted: Scripted, witness: Witness, 
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hook", "status"), [("no-such-command-anywhere", 127), ("/etc/passwd x", 126)])
 @pytest.mark.parametrize("option", ["--on-new-leader", "--health"])
 def test_a_hook_that_cannot_be_executed_is_refused_before_the_lock_is_touched(
@@ -294,6 +298,7 @@ def test_a_hook_that_cannot_be_executed_is_refused_before_the_lock_is_touched(
     assert kleader.err.startswith(f"kleader: error: cannot execute {hook.split(maxsplit=1)[0]}: ")
 
 
+@pytest.mark.slow
 def test_without_an_election_on_new_leader_does_not_run(alone: Start) -> None:
     kleader = alone(["true"], "--on-new-leader=false", "--health=false")
     assert kleader.wait() == 0

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.support.processes import Processes
 
+pytestmark = pytest.mark.slow
+
 NOT_ACQUIRED, FAILED = 124, 125
 HELD = {
     "apiVersion": "coordination.k8s.io/v1",

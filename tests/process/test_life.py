@@ -137,6 +137,7 @@ def test_many_sigterms_in_a_row_count_as_two(candidate: Start, witness: Witness)
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "status"), [
     (["no-such-command-anywhere"], 127), (["/nowhere/at/all"], 127), (["/etc/passwd"], 126), (["/"], 126),
 ])  # fmt: skip
@@ -149,6 +150,7 @@ def test_a_command_that_cannot_be_executed_is_refused_before_the_lock_is_touched
     assert len(kleader.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("content", "why"), [
     (b"\x7fELF nonsense", "Exec format error"),
     (b"echo hello\n", "Exec format error"),

@@ -314,6 +314,7 @@ def test_sigterm_while_waiting_stops_the_standby_in_order(
     assert not alive(other.pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGWINCH])
 def test_signals_that_are_not_for_kleader_are_forwarded_to_the_standby(
     scripted: Scripted, flag: Path, number: signal.Signals

@@ -47,6 +47,7 @@ def run_all(commands: list[list[str]], *options: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [(), ("pid1",)], ids=["anywhere", "as PID 1"])
 def test_the_exit_status_of_the_command_is_kleaders(trials: Trials, where: tuple[str, ...]) -> None:
     """All 256 are tested in unit/test_child.py."""
@@ -55,6 +56,7 @@ def test_the_exit_status_of_the_command_is_kleaders(trials: Trials, where: tuple
     trials.count(len(STATUSES), "exit statuses")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [(), ("pid1",)], ids=["anywhere", "as PID 1"])
 def test_death_by_each_fatal_signal_is_128_plus_its_number(trials: Trials, where: tuple[str, ...]) -> None:
     commands = [["sh", "-c", f"kill -{number} $$"] for number in FATAL]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.support.checker import Term, Witness
     from tests.support.processes import Process
 
+pytestmark = pytest.mark.slow
+
 NS = 1e-9
 
 

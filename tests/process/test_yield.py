@@ -128,6 +128,7 @@ def test_sigterm_while_stepping_down_ends_kleader_with_the_commands_status(
     witness.check(terms=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exit", "wait"])
 def test_a_leader_steps_down_between_two_starts_of_the_command(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, way: str

@@ -15,6 +15,8 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from tests.conftest import Trials
 
+pytestmark = pytest.mark.slow
+
 TIMING = choose(15, 10, 2)
 HANDOVERS = 12
 

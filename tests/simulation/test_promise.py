@@ -149,6 +149,7 @@ def test_a_leader_past_its_deadline_asks_for_nothing() -> None:
     assert schedule(965844014, "coordinated").play_or_fail() is None
 
 
+@pytest.mark.slow
 def test_a_seed_replays_its_schedule_exactly_in_another_process() -> None:
     stories = [_told_with(hash_seed) for hash_seed in ("1", "2")]
     assert stories[0] == stories[1]

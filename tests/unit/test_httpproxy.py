@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 class Upstream:
     """An HTTPS server that counts PUTs; GET /watch answers two lines, the second once `tick` is set."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.support.proxy import Mode
 
+pytestmark = pytest.mark.slow
+
 
 class Echo:
     """A TCP server that sends back what it gets, and keeps it."""
