@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from kleader import system
 from kleader.cli import api_access, formatters
 from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
@@ -21,10 +22,17 @@ from kleader.observe.file_source import FileSource
 from kleader.observe.snapshot import LockState
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from kleader.cli.locate import Query
     from kleader.observe.snapshot import LockStatus
+    from kleader.observe.tracker import Change
+
+    Observation = tuple[LockStatus | None, list[Change]]
+    Statuses = AsyncGenerator[Observation, None]
 
 _MAX_HOLDER = 256  # characters of a message
+_NEXT_SECONDS = 3.0  # for which a released lock is observed for its next leader: a waiting kleader needs much less
 
 
 class Term(NamedTuple):
@@ -51,10 +59,11 @@ def followed(query: Query, timeout: float) -> FollowedLock:
 
 
 async def resign(query: Query, timeout: float, form: str) -> None:
-    """Return when that leader leads no more, and print the lock's state; exit with 1 otherwise."""
+    """Return when that leader leads no more, and print who leads next; exit with 1 if it still leads."""
     lock, term = followed(query, timeout), Term("", "")
+    statuses = lock.statuses()
     try:
-        async for status, changes in lock.statuses():
+        async for status, changes in statuses:
             if not term.incarnation:
                 leader = _leader(query, status)
                 if leader.state is LockState.FREE:
@@ -66,12 +75,36 @@ async def resign(query: Query, timeout: float, form: str) -> None:
             elif status is None or term_of(status) != term:
                 if status and status.state is LockState.MALFORMED:
                     fail(status.snapshot.fault, NOT_DONE)
-                formatters.print_result(status, changes, form)
+                await _print_next(lock, statuses, (status, changes), form)
                 return
             elif status.state is LockState.EXPIRED:
                 _fail_expired(status)
     except TimeIsUpError as error:
         lock.fail_late(str(error), f"{holder_of(term)} has not resigned", NOT_DONE)
+
+
+async def _print_next(lock: FollowedLock, statuses: Statuses, first: Observation, form: str) -> None:
+    """Print how the term ended, and who leads next if that is observed within ``_NEXT_SECONDS``."""
+    status, changes = first
+    if not form:
+        formatters.print_result(status, changes, form)
+    deadline = system.clock() + _NEXT_SECONDS
+    lock.end = max(lock.end, deadline)
+    is_free = not _is_held(status)
+    while not _is_held(status) and system.clock() < deadline:
+        try:
+            status, found = await anext(statuses)
+        except TimeIsUpError:
+            break
+        changes = found or changes
+    if form or (is_free and _is_held(status)):
+        formatters.print_result(status, changes, form)
+    elif is_free:
+        warn("no candidate has taken the lock yet")
+
+
+def _is_held(status: LockStatus | None) -> bool:
+    return status is not None and bool(status.snapshot.record.holder)
 
 
 async def transfer(query: Query, to: str, timeout: float, form: str) -> None:
