@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kleader import __version__
-from kleader.cli.command_line import COMPLETION_VARIABLE, Command, HelpOption
+from kleader.cli.command_line import COMPLETION_VARIABLE, Command, HelpOption, Option
 from kleader.cli.console import fail
-from kleader.exits import FAILED
+from kleader.exits import FAILED, NOT_DONE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -73,6 +73,24 @@ class Group(HelpOption, click.Group):
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - click's
         super().__init__(commands=Commands(), **attributes)
 
+    def main(self, *args: Any, standalone_mode: bool = True, **attributes: Any) -> Any:  # noqa: ANN401 - click's
+        """click's, with errors of the command line in the form of all others, below the usage."""
+        run: Any = super().main
+        if not standalone_mode:
+            return run(*args, standalone_mode=False, **attributes)
+        try:
+            status = run(*args, standalone_mode=False, **attributes)
+        except click.Abort:
+            fail("interrupted", NOT_DONE)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            if error.ctx:
+                click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} -h' for help.", err=True)
+            fail(_message(error), error.exit_code)
+        return sys.exit(status if isinstance(status, int) else 0)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -100,6 +118,15 @@ class Group(HelpOption, click.Group):
                 formatter.write_dl([(name.ljust(width), sentence) for name, sentence in group.items()])
         formatter.write_paragraph()
         formatter.write_text("Help: kleader COMMAND -h (brief) or --help (all); man kleader; kleader version")
+
+
+def _message(error: click.UsageError) -> str:
+    """The message; for an option's value it begins with the option's long name or its variable."""
+    param = error.param if isinstance(error, click.BadParameter) else None
+    if not isinstance(param, Option) or isinstance(error, click.MissingParameter) or not error.ctx:
+        return error.format_message()
+    is_variable = error.ctx.get_parameter_source(str(param.name)) is click.core.ParameterSource.ENVIRONMENT
+    return f"{param.variable(error.ctx) if is_variable else param.long} {error.message}"
 
 
 @click.group(

@@ -83,8 +83,8 @@ def refuse(invoke: Invocation) -> Refuse:
         result = invoke(*whole, **environ)
         assert (result.exit_code, invoke.plans) == (USAGE, []), result.output
         last = result.output.splitlines()[-1]
-        assert last.startswith("Error: ")
-        return last.removeprefix("Error: ")
+        assert last.startswith("kleader: error: ")
+        return last.removeprefix("kleader: error: ")
 
     return sentence
 
@@ -133,7 +133,7 @@ def test_only_options_may_stand_before_the_separator(refuse: Refuse, args: list[
 def test_a_command_without_the_separator_is_refused(invoke: Invocation, args: list[str], sentence: str) -> None:
     result = invoke(*args)
     assert result.exit_code == USAGE
-    assert result.output.splitlines()[-1] == f"Error: {sentence}"
+    assert result.output.splitlines()[-1] == f"kleader: error: {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_a_mistyped_option_is_answered_with_the_most_similar_one(refuse: Refuse,
 def test_no_suggestion_for_a_mistyped_command_ends_a_leadership(typed: str) -> None:
     result = CliRunner().invoke(cli, [typed], prog_name="kleader")
     assert result.exit_code == USAGE
-    assert result.output.endswith(f"Error: No such command '{typed}'.\n")
+    assert result.output.endswith(f"kleader: error: No such command '{typed}'.\n")
 
 
 @pytest.mark.parametrize("typed", ["versoin", "verson", "versin", "vresion", "ersion"])
 def test_what_ends_a_leadership_is_not_suggested_beside_a_more_similar_command_either(typed: str) -> None:
     result = CliRunner().invoke(cli, [typed], prog_name="kleader")
     assert result.exit_code == USAGE
-    assert result.output.endswith(f"Error: No such command '{typed}'. Did you mean 'version'?\n")
+    assert result.output.endswith(f"kleader: error: No such command '{typed}'. Did you mean 'version'?\n")
 
 
 def test_version_and_help_are_commands_too() -> None:
@@ -177,7 +177,7 @@ def test_version_and_help_are_commands_too() -> None:
 def test_a_mistyped_command_is_answered_with_the_most_similar_one() -> None:
     result = CliRunner().invoke(cli, ["rum"], prog_name="kleader")
     assert result.exit_code == USAGE
-    assert result.output.endswith("Error: No such command 'rum'. Did you mean 'run'?\n")
+    assert result.output.endswith("kleader: error: No such command 'rum'. Did you mean 'run'?\n")
 
 
 # --- values
@@ -454,8 +454,7 @@ def test_an_empty_variable_counts_as_unset(parse: Parse, param: click.Option) ->
 
 def test_a_bad_variable_is_a_usage_error_that_names_it(refuse: Refuse) -> None:
     sentence = refuse(KLEADER_RUN_LEASE_DURATION="long")
-    assert "'--lease-duration'" in sentence
-    assert "'long' is not a duration" in sentence
+    assert sentence.startswith("KLEADER_RUN_LEASE_DURATION 'long' is not a duration")
 
 
 def test_the_command_line_wins_over_the_environment(parse: Parse) -> None:
