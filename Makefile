@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-cluster fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-cluster coverage fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,9 @@ test-pythons: ## the quick tests with each Python of 3.10 to 3.14 that is on PAT
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
 	$(BIN)/python -m pytest tests/cluster $(WORKERS) --durations=15 $(ARGS)
+
+coverage: environment ## the lines of kleader/ that no test of test-all runs, in any process; ARGS=TESTS for some
+	$(BIN)/python -m tests.coverage $(ARGS)
 
 fuzz: environment ## odd bytes for all that reads what others wrote, for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
