@@ -120,11 +120,12 @@ def _check_monitoring(plan: Plan, address: tuple[str, int] | None, report: Repor
             report.add(level, "http", f"{plan.http}: {monitoring.reason(error)}", "choose another address or port")
         else:
             report.ok("http", f"{plan.http} is free")
-    if plan.state_file:
-        problem, fix = monitoring.state_file_problem(plan.state_file)
-        full = "" if problem else monitoring.disk_problem(plan.state_file)
-        level = FAIL if problem else WARN if full else OK
-        report.add(level, "state file", f"{plan.state_file}: {problem or full or 'can be written'}", fix)
+    for what, path in (("state file", plan.state_file), ("metrics file", plan.metrics_file)):
+        if path:
+            problem, fix = monitoring.state_file_problem(path)
+            full = "" if problem else monitoring.disk_problem(path)
+            level = FAIL if problem else WARN if full else OK
+            report.add(level, what, f"{path}: {problem or full or 'can be written'}", fix)
 
 
 def _check_file_system(path: str, report: Report, *, is_default: bool) -> None:

@@ -68,10 +68,10 @@ def disk_problem(path: str) -> str:
     return ""
 
 
-def check_state_file(path: str) -> list[str]:
-    """Warnings about the state file; exits if it can never be written."""
+def check_file(option: str, path: str) -> list[str]:
+    """Warnings about the file of --state-file or --metrics-file; exits if it can never be written."""
     problem, fix = state_file_problem(path)
     if problem:
-        fail(f"--state-file {path}: {problem}: {fix}", FAILED)
+        fail(f"{option} {path}: {problem}: {fix}", FAILED)
     full = disk_problem(path)
-    return [f"--state-file {path} cannot be written now: {full}"] if full else []
+    return [f"{option} {path} cannot be written now: {full}"] if full else []

@@ -306,6 +306,12 @@ _HOOKS = (
         type=types.command,
     ),
     _hook(
+        "--on-end",
+        "A command to run when the command has ended and the lock is released, with KLEADER_STATUS, KLEADER_REASON,"
+        " KLEADER_STARTED and KLEADER_ENDED set; no shell.",
+        type=types.command,
+    ),
+    _hook(
         "--health",
         "A command: status 0 is healthy. An unhealthy candidate does not compete; an unhealthy leader steps down.",
         type=types.command,
@@ -336,6 +342,13 @@ _MONITORING = (
     _monitoring(
         "--state-file",
         "Keep role, token and deadlines there as JSON, replaced at each renewal and change.",
+        type=click.Path(),
+        default="",
+        metavar="PATH",
+    ),
+    _monitoring(
+        "--metrics-file",
+        "Write there at the end how the run ended, for node_exporter's textfile collector; the name ends in .prom.",
         type=click.Path(),
         default="",
         metavar="PATH",

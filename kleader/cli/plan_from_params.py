@@ -39,7 +39,7 @@ _SAME = (
     *("force", "busy_exit_code", "on_loss", "loss_exit_code", "restart", "until_empty", "stop_timeout"),
     *("health_period", "health_failures", "log_format", "once_exit_code"),
 )
-_HOOKS = ("standby", "on_new_leader", "health", "pod_label")
+_HOOKS = ("standby", "on_new_leader", "on_end", "health", "pod_label")
 
 
 def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = False) -> tuple[Plan, list[str]]:
@@ -111,6 +111,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         http=monitoring.address_text(*params["http"]) if params["http"] else "",
         http_fd=-1,
         state_file=os.path.abspath(params["state_file"]) if params["state_file"] else "",
+        metrics_file=os.path.abspath(params["metrics_file"]) if params["metrics_file"] else "",
         verbosity=0 if params["quiet"] else 1 + (params["v"] or 0),
         **{name: params[name] for name in _SAME},
     )

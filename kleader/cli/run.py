@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
 
 _MIN_OPEN_FILES = 64  # three times what a run with all of its options has open
-_HOOKS = {"standby", "on_new_leader", "health"}
+_HOOKS = {"standby", "on_new_leader", "on_end", "health"}
 
 EPILOG = """
 \b
@@ -65,11 +65,11 @@ def run(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - clic
     """
     _check_limit()
     plan, warnings = make_plan(list(command), params)
-    for words in (plan.command, plan.standby, plan.on_new_leader, plan.health):
+    for words in (plan.command, plan.standby, plan.on_new_leader, plan.on_end, plan.health):
         if words:
             _check_command(words[0])
-    if plan.state_file:
-        warnings += monitoring.check_state_file(plan.state_file)
+    for option, path in (("--state-file", plan.state_file), ("--metrics-file", plan.metrics_file)):
+        warnings += monitoring.check_file(option, path) if path else []
     if plan.lock == "file":
         warnings += _check_lock_file(plan.file, is_default=not params["lock"][1])
     log = launch.log_of(plan)

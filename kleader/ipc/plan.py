@@ -65,6 +65,7 @@ class Plan(NamedTuple):
     # other commands: empty lists are none
     standby: list[str]
     on_new_leader: list[str]
+    on_end: list[str]
     health: list[str]
     health_period: float
     health_failures: int
@@ -74,6 +75,7 @@ class Plan(NamedTuple):
     http: str  # ADDR:PORT; "": no server
     http_fd: int  # the socket that listens there
     state_file: str  # "": none
+    metrics_file: str  # "": none
     # logs
     log_format: str
     verbosity: int

@@ -236,7 +236,8 @@ class Command:
         """Make a new main process, held at its barrier. OSError: there is no room for another process."""
         self.restart_wanted = self._ended_from_terminal = False
         self._started_at = now
-        if not (self._plan.standby or self._plan.health or self._plan.on_new_leader):  # their orphans may be among them
+        plan = self._plan
+        if not (plan.standby or plan.health or plan.on_new_leader or plan.on_end):  # their orphans may be among them
             self.tree.bystanders.add_all_but(self.tree.own_pids)
         self.main = spawn(
             self._plan.command, environment, keep=keep, signals=self._signals, terminal=self._terminal, stop_at=stop_at

@@ -214,7 +214,7 @@ class ElectorProcess:
 
     def send_end(self, term: Term, end: m.Empty | m.Again) -> None:
         """Send that no process of the term is alive, after what is to be recorded of its run."""
-        if term.ran:
+        if term.ran and term.lead:
             self.send(term.ran)
         self.send(end)
 

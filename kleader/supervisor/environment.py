@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 
+from kleader import system
 from kleader.ipc.messages import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kleader.ipc.messages import Lead
     from kleader.ipc.plan import Plan
+    from kleader.supervisor.term import Term
 
 
 _OF_THE_LOCK = frozenset(
@@ -36,6 +38,20 @@ def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, st
             "KLEADER_ACQUIRE_TIME": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z",
         }
     return {name: value for name, value in os.environ.items() if name not in _OF_THE_LOCK} | added
+
+
+def of_end(term: Term, status: int) -> dict[str, str]:
+    """What --on-end learns of the term that has ended, with kleader's exit status for it."""
+    now, wall = system.clock(), time.time()
+    ran = term.ran
+    started, ended = (_time(wall - (now - at)) for at in (ran.started, ran.ended)) if ran else ("", "")
+    about = {"KLEADER_STATUS": str(status), "KLEADER_REASON": term.reason}
+    return about | {"KLEADER_STARTED": started, "KLEADER_ENDED": ended}
+
+
+def _time(wall: float) -> str:
+    """RFC 3339, as KLEADER_ACQUIRE_TIME."""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall))}.{int(wall % 1 * 1e6):06d}Z"
 
 
 def beside(plan: Plan, lead: Lead | None, incarnation: str, namespace: str) -> dict[str, str]:

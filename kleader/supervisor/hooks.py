@@ -1,7 +1,7 @@
-"""The commands that run beside the leading one for an operator: ``--on-new-leader`` and ``--health``.
+"""The commands that run beside the leading one for an operator: ``--on-new-leader``, ``--health`` and ``--on-end``.
 
-Neither delays a start, a kill or a release: they are forked when there is nothing else to do. Only kleader's own exit
-waits for them, for a moment, after the lock is released. Their processes are no part of the command's tree
+None delays a start, a kill or a release: they are forked when there is nothing else to do. Only kleader's own exit
+waits for them, for a bounded time, after the lock is released. Their processes are no part of the command's tree
 (kleader.supervisor.subtree).
 """
 
@@ -82,6 +82,45 @@ class NewLeader:
 
     def _polls(self, state: State) -> bool:
         return self._plan.lock == "file" and state is State.WAITING
+
+    def _ended(self, status: int, now: float) -> None:
+        if self.subtree.running:
+            self.subtree.log_failure(status, now)
+
+
+class OnEnd:
+    """Runs after a term: its tree is empty, and if kleader ends, the lock is released. Of several terms, the latest."""
+
+    def __init__(self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree) -> None:
+        self._plan = plan
+        self.subtree = Subtree("the --on-end command", log, signals, tree, self._ended)
+        self._variables: dict[str, str] | None = None  # of a term that has ended
+
+    def term_ended(self, variables: dict[str, str]) -> None:
+        """A term has ended; the command runs at the next :meth:`start`."""
+        if self._plan.on_end:
+            self._variables = variables
+
+    @property
+    def due(self) -> float:
+        """When to call :meth:`check`."""
+        return self.subtree.overdue_at if self.subtree.process.pid else math.inf
+
+    def check(self, now: float) -> None:
+        """Kill it if it is late."""
+        if now >= self.due:
+            self.subtree.check_overdue(now)
+
+    def start(self, now: float) -> None:
+        """Run it if a term has ended."""
+        if self._variables is not None and not self.subtree.process.pid:
+            variables, self._variables = self._variables, None
+            self.subtree.start(self._plan.on_end, variables, now, _MAX_HOOK_SECONDS)
+
+    def hurry(self, now: float) -> None:
+        """Kill it, and start no other."""
+        self._variables = None
+        self.subtree.stop(now)
 
     def _ended(self, status: int, now: float) -> None:
         if self.subtree.running:

@@ -16,11 +16,12 @@ from kleader.ipc import messages as m
 from kleader.ipc.plan import FOR_LIFE
 from kleader.procs import last_resort
 from kleader.procs.tree_killer import TreeKiller
+from kleader.supervisor import metrics_file
 from kleader.supervisor.child import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.elector_process import ElectorProcess
-from kleader.supervisor.environment import beside, environment
-from kleader.supervisor.hooks import Health, NewLeader
+from kleader.supervisor.environment import beside, environment, of_end
+from kleader.supervisor.hooks import Health, NewLeader, OnEnd
 from kleader.supervisor.signals import ENDING, POLITE, name
 from kleader.supervisor.standby import Standby
 from kleader.supervisor.states import CONTENDING, LIMITED, TRANSITIONS, Event, State
@@ -61,8 +62,9 @@ class RunStateMachine:
         self._standby = Standby(plan, log, signals, tree, self._killer)
         self._new_leader = NewLeader(plan, log, signals, tree, launcher.holder)
         self._health = Health(plan, log, signals, tree)
+        self._on_end = OnEnd(plan, log, signals, tree)
         self._report = StatusReport(plan, log, self._command, self._deadline, self._elector, launch_exporter)
-        subtrees = (each.subtree.process for each in (self._standby, self._new_leader, self._health))
+        subtrees = (each.subtree.process for each in (self._standby, self._new_leader, self._health, self._on_end))
         self._own = (self._elector.process, self._report.exporter.process, *subtrees)
         self._state = State.WAITING
         self._term = Term(1)
@@ -100,6 +102,7 @@ class RunStateMachine:
         """
         self._elector.launcher.let_go()
         self._report.close()
+        metrics_file.write(self._plan, self._log, self._namespace, self._term, self._status)
         interrupted = self._interrupted or self._command.interrupted
         if interrupted and self._status == SIGNALLED + signal.SIGINT and os.getsid(0) != os.getpid():
             system.die_of(signal.SIGINT)
@@ -139,7 +142,7 @@ class RunStateMachine:
         state, term, runs = self._state, self._term, self._command.runs
         due = [term.start_at, term.kill_stopping_at, term.standby_deadline, self._killer.next_at]
         due += [self._elector.due(state, term), self._standby.due(state, term), self._new_leader.due(state)]
-        due += [self._health.due(state, runs=runs), self._report.due]
+        due += [self._health.due(state, runs=runs), self._on_end.due, self._report.due]
         if runs:
             due.append(self._command.tree.bystanders.scan_at)
         if state is State.NOT_CONTENDING and not self._elector.process.pid:
@@ -196,6 +199,9 @@ class RunStateMachine:
             return beside(self._plan, self._term.lead, self._term.incarnation, self._namespace)
 
         self._elector.check(self._state, self._term, now)
+        self._on_end.check(now)
+        if self._state is State.WAITING:  # the next candidacy
+            self._on_end.start(now)
         self._new_leader.check(self._state, variables, now)  # before the end, which waits for it no longer than that
         if not self._elector.process.pid:
             self._without_elector(now)
@@ -212,6 +218,7 @@ class RunStateMachine:
             self._end(FAILED, now)
         elif self._state is State.NOT_CONTENDING:
             self._elector.launcher.let_go()  # what the last one may have locked
+            self._on_end.start(now)
             if self._term.lead:
                 self._term = Term(self._term.number + 1)
             if self._health.healthy and now >= self._contend_at:
@@ -224,7 +231,8 @@ class RunStateMachine:
                 self._end(NOT_ACQUIRED, now)
         elif self._state is State.RELEASING and self._standby.ended(now):
             self._elector.launcher.let_go()  # no hook delays that
-            if not self._new_leader.subtree.running:
+            self._on_end.start(now)
+            if not (self._new_leader.subtree.running or self._on_end.subtree.running):
                 self._fire(Event.RELEASED)
 
     # --- the elector's messages
@@ -496,6 +504,8 @@ class RunStateMachine:
         else:
             term.log_end(self._log, now)
             term.note_run(self._status, now)
+            about = beside(self._plan, term.lead, term.incarnation, self._namespace)
+            self._on_end.term_ended(about | of_end(term, self._status))
             if term.over and self._plan.on_loss == "wait" and not term.shutdown_signal:
                 self._contend_again(now)
             else:
@@ -504,7 +514,7 @@ class RunStateMachine:
     def _contend_again(self, now: float) -> None:
         healthy, plan = self._health.healthy, self._plan
         # of leader-for-life only a new elector can tell these from processes of an earlier candidacy
-        accompanied = plan.lock == FOR_LIFE and (plan.standby or plan.health or plan.on_new_leader)
+        accompanied = plan.lock == FOR_LIFE and (plan.standby or plan.health or plan.on_new_leader or plan.on_end)
         if self._elector.fd is None or not healthy or accompanied:  # one that has just died releases by another one
             self._rest(now, 0.0 if healthy and not self._term.asked else plan.lease_duration)
             return
@@ -556,4 +566,5 @@ class RunStateMachine:
         self._standby.hurry(now)
         self._new_leader.subtree.stop(now)
         self._health.subtree.stop(now)
+        self._on_end.hurry(now)
         self._elector.abandon()

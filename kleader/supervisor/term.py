@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kleader.procs.tree_killer import ProcessTree
 
 EXITED, STOPPED, STEPPED_DOWN, LOST, SKIPPED = "exited", "stopped", "stepped-down", "lost", "skipped"
+NOT_LED = "not-led"
 _MAX_PROCESSES = 500  # of the command in one message; an elector finds the others itself
 
 
@@ -85,8 +86,9 @@ class Term:
 
     def note_run(self, status: int, now: float) -> None:
         """No process of the command is alive. ``status``: kleader's exit status for it."""
-        if self.lead and self.started_at < math.inf:
-            self.ran = m.Ran(self.number, self.lead.token, status, self.reason, self.started_at, now)
+        if self.started_at < math.inf:
+            token = self.lead.token if self.lead else ""
+            self.ran = m.Ran(self.number, token, status, self.reason, self.started_at, now)
 
     def assignment(self, tree: ProcessTree, resume_state: str, *, replaces: bool) -> m.Assign:
         """What an elector has to know; ``replaces``: it is not the first one. OSError: too many open files."""

@@ -29,8 +29,10 @@ MUTANTS = [
     Guard(
         "a lock file is let go before kleader's exit waits for a hook",
         "supervisor.state_machine:RunStateMachine._without_elector",
-        "self._elector.launcher.let_go()\nif not self._new_leader.subtree.running:\n    self._fire(Event.RELEASED)",
-        "if not self._new_leader.subtree.running:\n    self._fire(Event.RELEASED)",
+        "self._elector.launcher.let_go()\nself._on_end.start(now)\n"
+        "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n    self._fire(Event.RELEASED)",
+        "self._on_end.start(now)\n"
+        "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n    self._fire(Event.RELEASED)",
         "process/test_hooks.py::test_a_hook_may_finish_at_the_end_and_delays_no_release",
     ),
     Guard(

@@ -20,7 +20,7 @@ from kleader.ipc import messages as m
 from kleader.ipc.plan import Plan
 from kleader.supervisor import child, state_machine
 from kleader.supervisor.state_machine import RunStateMachine
-from kleader.supervisor.states import LIMITED, State
+from kleader.supervisor.states import ENDING, LIMITED, State
 from kleader.supervisor.subtree import Subtree
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ REPLACED = 2.0  # seconds that the start of the next elector may take before a l
 class Body:
     """A process."""
 
-    kind: str  # main, descendant, subreaper or elector
+    kind: str  # main, descendant, subreaper, hook or elector
     deaf: bool = False  # ignores TERM and INT
     dying: float = 0.0  # seconds that SIGKILL takes
     dies_at: float = math.inf
@@ -131,9 +131,16 @@ class World:
             made.late, self.bodies[pid].dies_at = True, self.now
         return made
 
-    def contain(self) -> tuple[int, int]:
+    def contain(self, command: list[str]) -> tuple[int, int]:
         if self.rng.random() < 0.1:
             raise BlockingIOError(errno.EAGAIN, "no room")
+        if command == ["on-end"]:
+            assert self.machine
+            self.expect(not self.tree("main", "descendant"), "--on-end beside the living")
+            at_once = self.machine._state is State.WAITING
+            self.expect(at_once or self.elector not in self.bodies, "--on-end before the release")
+            self.expect(at_once or self.machine._state in ENDING, "--on-end in a term")
+            return self._born("hook", dies_at=self.now + self.rng.choice((0, 0.1, 5, 100))), 1
         return self._born("subreaper", dying=self.rng.choice((0, 0, 0.1, 0.5))), 1
 
     def stop(self, subtree: Any, now: float) -> None:  # noqa: ANN401 - its own parts
@@ -215,7 +222,7 @@ class Lives:
         patch.setattr(system, "sigkill", lambda each: self.current.sigkill(each.pid))
         patch.setattr(child, "spawn", lambda *given, **more: self.current.spawn(*given, **more))  # noqa: PLW0108
         patch.setattr(child, "Terminal", lambda _own: SimpleNamespace(take_back=lambda _pid: None))
-        patch.setattr(Subtree, "_launch", lambda *_: self.current.contain())
+        patch.setattr(Subtree, "_launch", lambda _, command, *__: self.current.contain(command))
         patch.setattr(Subtree, "signal", lambda *_: None)
         patch.setattr(Subtree, "stop", lambda subtree, now: self.current.stop(subtree, now))  # noqa: PLW0108
         patch.setattr(state_machine, "StatusReport", Report)
@@ -368,5 +375,6 @@ def _plan(rng: random.Random) -> Plan:
         "stop_timeout": rng.choice((0.0, 1.0, 25.0)),
         "health_period": 1.0,
         "standby": rng.choice(([], [], ["standby"])),
+        "on_end": rng.choice(([], ["on-end"])),
     }
     return Plan(**known)
