@@ -93,7 +93,7 @@ def test_a_lock_file_decides_nothing_and_its_token_grows(tmp_path: Path, data: b
         return
     try:
         before = (file_lock.read_record(fd) or {}).get("token")
-        plan = SimpleNamespace(identity="me", namespace="ns", file=path, wait=0.0, live=False)
+        plan = SimpleNamespace(identity="me", namespace="ns", file=path, wait=0.0, live=False, once="", once_per=0)
         channel = Heard()
         elector = FileElector(
             cast("Plan", plan), cast("Channel", channel), cast("Log", SimpleNamespace(role="", info=print)),
