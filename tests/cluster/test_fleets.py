@@ -210,7 +210,7 @@ def test_a_crash_and_a_planned_handover_at_the_default_timings(
 def test_a_fleet_moves_from_the_annotation_to_the_lease_without_two_leaders(
     primary: str, mixed: Mixed, trials: Trials
 ) -> None:
-    """As kleader(7) has it: one candidate at a time, real candidates of the old kind still running."""
+    """As kleader-locks(7) has it: one candidate at a time, real candidates of the old kind still running."""
     old = next(kind for kind in KINDS if kind.ours == primary)
     both = next(kind for kind in KINDS if kind.ours == f"{primary.removesuffix('s')}sleases")
     new = KINDS[0]

@@ -337,7 +337,7 @@ def test_a_rollout_never_takes_a_pod_before_the_next_one_is_there() -> None:
 
 def test_the_page_tells_for_each_kind_of_object_that_came_late_the_version_of_kubernetes_that_has_it() -> None:
     """All other kinds are older than Leases."""
-    section = (ROOT / "man/kleader.7").read_text("utf-8").partition(".Sh KUBERNETES VERSIONS\n")[2].partition(".Sh ")[0]
+    section = (ROOT / "man/kleader-locks.7").read_text("utf-8").partition(".Sh KUBERNETES VERSIONS\n")[2].partition(".Sh ")[0]
     told = dict(re.findall(r"^\.It ([0-9.]+) , Cm (\S+)$", section, re.MULTILINE))
     objects = printed("--flow-schema", "--pod-label=role=on").values()
     late = {each["apiVersion"] for each in objects} - {"v1", "apps/v1", "rbac.authorization.k8s.io/v1"}

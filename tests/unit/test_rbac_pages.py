@@ -1,4 +1,4 @@
-"""kleader(7) tells for each kind of lock exactly what kleader.locks.rbac asks for."""
+"""kleader-locks(7) tells for each kind of lock exactly what kleader.locks.rbac asks for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kleader.locks import rbac
 from kleader.locks.rbac import event_permissions, lock_permissions, role_rules
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "man/kleader.7").read_text("utf-8")
+PAGE = (ROOT / "man/kleader-locks.7").read_text("utf-8")
 MACROS = {" No ": " ", " Fl -": " --", " ,": ","}  # of mdoc, as they are shown
 EACH = "each of them"
 COORDINATED = "lease with --coordinated, besides"
