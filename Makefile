@@ -31,10 +31,10 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-cluster coverage fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-cluster coverage standalone image test-standalone fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'All need Python >= 3.10 with its venv module, and a package index the first time.'
 	@echo 'PYTHON=$(PYTHON) is what .venv is made from (make clean, to change it).'
@@ -63,6 +63,15 @@ test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go
 
 coverage: environment ## the lines of kleader/ that no test of test-all runs, in any process; ARGS=TESTS for some
 	$(BIN)/python -m tests.coverage $(ARGS)
+
+standalone: environment ## dist/kleader-VERSION-linux-ARCHITECTURE.tar.gz, which needs no Python; ARGS='--architecture aarch64'
+	$(BIN)/python -m tools.standalone.build $(ARGS)
+
+image: environment ## that archive as dist/kleader-VERSION-linux-ARCHITECTURE.oci.tar, an OCI image; no container engine
+	$(BIN)/python -m tools.standalone.build --image $(ARGS)
+
+test-standalone: image control-plane ## that archive in images without Python; as root, on Debian
+	$(BIN)/python -m pytest tests/standalone $(ARGS)
 
 fuzz: environment ## odd bytes for all that reads what others wrote, for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -109,7 +118,7 @@ ifneq ($(PAGES),)
 endif
 
 install: check-python ## into PREFIX/lib/kleader-VERSION-HASH, PREFIX/bin, PREFIX/share; PREFIX=/usr/local, DESTDIR=
-	@$(PYTHON) tools/install.py --destdir '$(subst ','\'',$(DESTDIR))' '$(subst ','\'',$(PREFIX))'
+	@$(PYTHON) -B -m tools.install --destdir '$(subst ','\'',$(DESTDIR))' '$(subst ','\'',$(PREFIX))'
 
 clean: ## removes .venv, caches and what was built in this tree
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
@@ -122,6 +131,8 @@ lock: check-python ## writes .requirements/ anew; ARGS=--upgrade for newer versi
 	$(COMPILE) pyproject.toml --group dev -c .requirements/run.txt -o .requirements/dev.txt
 	$(COMPILE) --group lock -o .requirements/lock.txt
 	$(COMPILE) --group model -o .requirements/model.txt
+	$(COMPILE) --group standalone -o .requirements/standalone.txt
+	build/lock/bin/python -m tools.standalone.debian
 COMPILE = build/lock/bin/uv --quiet pip compile --universal --python-version 3.10 --generate-hashes \
 	--custom-compile-command 'make lock' $(ARGS)
 

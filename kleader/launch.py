@@ -14,6 +14,7 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if _HERE not in sys.path:
     sys.path.insert(0, _HERE)
 
+from kleader import preload  # noqa: E402 - found by the line above
 from kleader.exits import FAILED  # noqa: E402 - found by the line above
 from kleader.ipc import plan as plans  # noqa: E402
 from kleader.ipc import spawn  # noqa: E402
@@ -173,6 +174,7 @@ def _cannot_start(log: Log, what: str, error: ImportError) -> NoReturn:
 
 def main() -> None:
     """Run the role that the first argument names."""
+    preload.give_back()
     role, *rest = sys.argv[1:]
     if role == "supervise":
         os._exit(supervise(int(rest[0])))  # nothing is buffered, and Python's own exit would delay a handover

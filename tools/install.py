@@ -1,6 +1,6 @@
 """Installs kleader: PREFIX/lib/kleader-VERSION-HASH, and a link PREFIX/lib/kleader to it that is switched at once.
 
-``python tools/install.py PREFIX [--destdir DIR]``; `make install` calls it. A tree is complete before it has its
+``python -m tools.install PREFIX [--destdir DIR]``; `make install` calls it. A tree is complete before it has its
 name, and is never written to or removed afterwards: a kleader that runs keeps its own version to its end.
 """
 
@@ -17,6 +17,8 @@ import sys
 import tempfile
 import venv
 from pathlib import Path
+
+from tools.slim import slim
 
 SOURCE = Path(__file__).parents[1]
 REQUIREMENTS = ".requirements/run.txt"
@@ -92,27 +94,38 @@ def install(root: Path, destdir: str = "") -> Path:
 def build(tree: Path) -> None:
     """All that runs, in a new directory."""
     fetch(tree)
-    shutil.copytree(SOURCE / "kleader", tree / "kleader", ignore=shutil.ignore_patterns("__pycache__"))
-    (tree / "bin").mkdir(exist_ok=True)
-    for program, function in PROGRAMS.items():
-        module, _, name = function.partition(":")
-        launcher = tree / "bin" / program
-        launcher.write_text(LAUNCHER.format(python=python(), module=module, function=name))
-        launcher.chmod(0o755)
+    add_kleader(tree, python())
     (tree / "completion").mkdir()
     for shell in COMPLETIONS:
         argv = [str(tree / "bin" / "kleader"), "completion", shell]
         (tree / "completion" / shell).write_bytes(subprocess.run(argv, capture_output=True, check=True).stdout)
 
 
+def add_kleader(tree: Path, interpreter: str) -> None:
+    """kleader, and the programs that start it, beside the packages."""
+    shutil.copytree(SOURCE / "kleader", tree / "kleader", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "bin").mkdir(exist_ok=True)
+    for program, function in PROGRAMS.items():
+        module, _, name = function.partition(":")
+        launcher = tree / "bin" / program
+        launcher.write_text(LAUNCHER.format(python=interpreter, module=module, function=name))
+        launcher.chmod(0o755)
+
+
 def fetch(tree: Path) -> None:
-    """The packages that kleader needs, from a package index, as their hashes want them."""
+    """The packages that kleader needs, from a package index, as their hashes want them, less what it does not use."""
+    pip_install(tree, SOURCE / REQUIREMENTS)
+    shutil.rmtree(tree / "bin", ignore_errors=True)  # their programs, for that scratch
+    slim(tree)
+
+
+def pip_install(to: Path, requirements: Path) -> None:
+    """Wheels of the hashes that a file names, into a directory. CalledProcessError."""
     with tempfile.TemporaryDirectory() as scratch:
         venv.create(scratch, with_pip=True)
         pip = [f"{scratch}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
         wheels = ["--require-hashes", "--only-binary", ":all:", "--no-compile"]
-        subprocess.run([*pip, *wheels, "--target", str(tree), "-r", str(SOURCE / REQUIREMENTS)], check=True)
-    shutil.rmtree(tree / "bin", ignore_errors=True)  # their programs, for that scratch
+        subprocess.run([*pip, *wheels, "--target", str(to), "-r", str(requirements)], check=True)
 
 
 def version() -> str:
@@ -125,7 +138,8 @@ def digest() -> str:
     """Of all that a tree is made from."""
     made = hashlib.sha256(python().encode())
     files = (path for path in (SOURCE / "kleader").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
-    for path in [SOURCE / "tools" / "install.py", SOURCE / REQUIREMENTS, *sorted(files)]:
+    tools = (SOURCE / "tools" / tool for tool in ("install.py", "slim.py"))
+    for path in [*tools, SOURCE / REQUIREMENTS, *sorted(files)]:
         made.update(f"\0{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
     return made.hexdigest()[:10]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kleader import __version__
+from kleader import __version__, preload
 from kleader.cli.command_line import COMPLETION_VARIABLE, Command, HelpOption, Option
 from kleader.cli.console import fail
 from kleader.exits import FAILED, NOT_DONE
@@ -44,6 +44,7 @@ GROUPS = {
     "Set up": {
         "check": "Check whether a run could lead here, and say how to fix it",
         "manifest": "Print the YAML that runs COMMAND with a hot standby",
+        "copy-to": "Copy this kleader to DIR, from where it runs in any image",
         "completion": "Print the script that completes the command line in a shell",
     },
 }
@@ -161,6 +162,7 @@ def version() -> None:
 def main(program: str = "kleader") -> None:
     """Run the command line. Every error is one line. In PID 1, TERM and INT stay pending until they are handled."""
     _open_standard_streams()
+    preload.give_back()
     if os.getpid() == 1:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     if sys.platform not in SUPPORTED:

@@ -44,9 +44,19 @@ Examples:
     (
         options.workload(
             "--image",
-            "The image of the container; it contains COMMAND and kleader.",
+            "The image of the container; it contains COMMAND, and kleader unless --inject is given.",
             metavar="IMAGE",
             show_default="a placeholder",
+        ),
+        options.workload(
+            "--inject",
+            "The image of kleader, from which an init container copies it; the container's image needs none.",
+            metavar="IMAGE",
+        ),
+        options.workload(
+            "--image-volume",
+            "With --inject: mount the image of kleader instead of copying it; needs Kubernetes 1.35 or a feature gate.",
+            is_flag=True,
         ),
         options.workload(
             "--replicas",
@@ -99,16 +109,16 @@ def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 -
     if params["lock"][0] == "file":
         raise click.UsageError("--lock file: Pods do not share a machine's file; choose a lock in the cluster")
     plan, warnings = make_plan(list(command), {**params, **NOT_IN_A_POD}, for_pods=True)
-    _check(plan, params["image"])
+    _check(plan, params["image"], params["inject"])
     _check_version(params["kube_version"], flow_schema=params["flow_schema"])
+    if params["image_volume"] and params["inject"] is None:
+        raise click.UsageError("--image-volume says how --inject mounts its image: give --inject IMAGE")
     for warning in [*warnings, _RISK] if plan.pod_label else warnings:
         warn(warning)
     image = params["image"] or f"registry.example/{plan.name}"
     if params["image"] is None:
         warn(f"the image {image} is a placeholder: give --image")
-    pods = workload.Workload(
-        image, *(params[name] for name in ("replicas", "cpu", "memory", "run_as_user", "writable_root", "kube_version"))
-    )
+    pods = workload.Workload(image, *(params[name] for name in workload.Workload._fields[1:]))
     plan = plan._replace(namespace=plan.namespace or api_access.default_namespace())
     objects = workload.objects(plan, _run_arguments(plan), pods)
     if params["flow_schema"]:
@@ -116,12 +126,13 @@ def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 -
     click.echo(as_yaml(*objects), nl=False)
 
 
-def _check(plan: Plan, image: str | None) -> None:
+def _check(plan: Plan, image: str | None, inject: str | None) -> None:
     if len(plan.name) > _MAX_NAME:
         rule = f"{_MAX_NAME} characters at most"
         raise click.UsageError(f"--name {plan.name} is too long to name the Pods of a Deployment: {rule}")
-    if image is not None and (not image.isprintable() or not image.strip() or image != image.strip()):
-        raise click.UsageError(f"--image {image!r} is not the name of an image")
+    for option, name in (("--image", image), ("--inject", inject)):
+        if name is not None and (not name.isprintable() or not name.strip() or name != name.strip()):
+            raise click.UsageError(f"{option} {name!r} is not the name of an image")
     host, _, port = plan.http.rpartition(":")
     if plan.http and (host not in {"", "0.0.0.0", "[::]"} or port == "0"):  # noqa: S104 - is compared
         why = "the kubelet asks at the Pod's own address and at a fixed port"

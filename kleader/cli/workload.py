@@ -10,7 +10,7 @@ from kleader.ipc.plan import FOR_LIFE
 from kleader.locks import rbac
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kleader.ipc.plan import Plan
     from kleader.locks.rbac import Permission
@@ -28,6 +28,15 @@ _PROBE_TIMEOUT = 5  # seconds: an overloaded node answers late, and restarts wou
 _EVICTION_POLICY_SINCE = 26  # Kubernetes 1.26; an older API server refuses the field
 _TMP_SIZE = "256Mi"  # a Pod that writes more is evicted before it fills the node's disk
 
+_TREE_SIZE = "256Mi"  # kleader's, and a copy of it that is being replaced
+_INJECTED = "/kleader"  # in its own image, and in the container
+_COPY = "/copy"
+_CONFINED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
 _DOWNWARD = ("POD_NAME", "POD_NAMESPACE", "POD_UID")  # the last for leader-for-life and --pod-label
 
 
@@ -38,9 +47,11 @@ class Workload(NamedTuple):
     replicas: int
     cpu: str
     memory: str
-    user: int | None  # None: the image's own user
+    run_as_user: int | None  # None: the image's own user
     writable_root: bool
     kube_version: int | None  # the minor number of the cluster's version; None: it knows all that is printed
+    inject: str | None  # the image of kleader, where the container's has none
+    image_volume: bool
 
 
 def objects(plan: Plan, arguments: Sequence[str], workload: Workload) -> list[Object]:
@@ -153,11 +164,12 @@ def _deployment(plan: Plan, arguments: Sequence[str], workload: Workload) -> Obj
                 "automountServiceAccountToken": True,
                 "containers": [_container(plan, arguments, workload)],
                 "enableServiceLinks": False,
-                "securityContext": {**_user(workload.user), "seccompProfile": {"type": "RuntimeDefault"}},
+                **({"initContainers": [_copier(workload)]} if workload.inject and not workload.image_volume else {}),
+                "securityContext": {**_user(workload.run_as_user), "seccompProfile": {"type": "RuntimeDefault"}},
                 "serviceAccountName": plan.name,
                 "terminationGracePeriodSeconds": grace_period(plan),
                 "topologySpreadConstraints": [zones],
-                "volumes": [{"emptyDir": {"sizeLimit": _TMP_SIZE}, "name": "tmp"}],
+                "volumes": [*_volumes(workload)],
             },
         },
     }
@@ -170,20 +182,42 @@ def _user(number: int | None) -> Object:
     return {"runAsGroup": number, "runAsNonRoot": number != 0, "runAsUser": number}
 
 
+def _volumes(workload: Workload) -> Iterator[Object]:
+    yield {"emptyDir": {"sizeLimit": _TMP_SIZE}, "name": "tmp"}
+    if workload.inject:
+        image = {"image": {"reference": workload.inject}}
+        yield {**(image if workload.image_volume else {"emptyDir": {"sizeLimit": _TREE_SIZE}}), "name": "kleader"}
+
+
+def _injected(workload: Workload) -> Object:
+    part = {"subPath": "kleader"} if workload.image_volume else {}
+    return {"mountPath": _INJECTED, "name": "kleader", "readOnly": True, **part}
+
+
+def _copier(workload: Workload) -> Object:
+    """Copies kleader to where the container finds it."""
+    return {
+        "command": [f"{_INJECTED}/bin/kleader", "copy-to", _COPY],
+        "image": workload.inject,
+        "name": "kleader",
+        "resources": {"requests": {"cpu": workload.cpu, "memory": workload.memory}},
+        "securityContext": _CONFINED,
+        "volumeMounts": [{"mountPath": _COPY, "name": "kleader"}],
+    }
+
+
 def _container(plan: Plan, arguments: Sequence[str], workload: Workload) -> Object:
+    injected = [_injected(workload)] if workload.inject else []
+    program = f"{_INJECTED}/bin/kleader" if workload.inject else "kleader"
     found = {
         "args": [_escaped(word) for word in plan.command],
-        "command": [_escaped(word) for word in ("kleader", "run", *arguments, "--")],
+        "command": [_escaped(word) for word in (program, "run", *arguments, "--")],
         "env": [_downward(variable) for variable in _DOWNWARD[: 3 if plan.lock == FOR_LIFE or plan.pod_label else 2]],
         "image": workload.image,
         "name": "main",
         "resources": {"requests": {"cpu": workload.cpu, "memory": workload.memory}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": not workload.writable_root,
-        },
-        "volumeMounts": [{"mountPath": "/tmp", "name": "tmp"}],  # noqa: S108 - in the container
+        "securityContext": {**_CONFINED, "readOnlyRootFilesystem": not workload.writable_root},
+        "volumeMounts": [{"mountPath": "/tmp", "name": "tmp"}, *injected],  # noqa: S108 - in the container
         **(_probed(plan) if plan.http else {}),
     }
     return dict(sorted(found.items()))

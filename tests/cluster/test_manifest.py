@@ -33,6 +33,8 @@ BESIDE = ["--standby=sleep 600", "--on-new-leader=true", "--health=true", "--res
 KINDS += [[LABEL], ["--lock=configmapsleases", LABEL, *BESIDE]]
 COMBINED = [
     [HTTP],
+    ["--inject=registry.example/kleader", HTTP],
+    ["--inject=registry.example/kleader", "--image-volume"],
     [*COORDINATED, HTTP, LABEL, *BESIDE, "--replicas=3"],
     [*FOR_LIFE, HTTP, LABEL, "--standby=sh -c 'echo $HOME; exec sleep 9'", "--on-loss=wait"],
     ["--state-file=/tmp/state", "--stop-timeout=2m", "--log-format=json", "-v=2", "--stop-signal=INT", HTTP, *BESIDE],

@@ -51,8 +51,8 @@ def install(prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> In
     def install(version: str) -> Path:
         source = tmp_path / f"source of {version}"
         shutil.copytree(ROOT / "kleader", source / "kleader", ignore=shutil.ignore_patterns("__pycache__"))
-        for file in ("tools/install.py", ".requirements/run.txt", "man/kleader.1"):
-            (source / file).parent.mkdir()
+        for file in ("tools/install.py", "tools/slim.py", ".requirements/run.txt", "man/kleader.1"):
+            (source / file).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / file, source / file)
         init = source / "kleader" / "__init__.py"
         init.write_text(re.sub(r'(?m)^__version__ = ".*"$', f'__version__ = "{version}"', init.read_text()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,7 @@ import trustme
 from kleader.kube import credential_plugins
 from kleader.kube.kubeconfig import KubeconfigError
 from tests.support.json_server import Asked, json_server
+from tools.slim import UNUSED, UNUSED_OF_KUBERNETES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,3 +74,27 @@ def test_refresh_token_is_not_sent_to_an_untrusted_provider(
     with pytest.raises(KubeconfigError, match=r"its OIDC provider gave no token: .*CERTIFICATE_VERIFY_FAILED"):
         credential_plugins.ask_oidc(config)
     assert asked == []
+
+
+# What an installation leaves out cannot be imported; of the models' package nothing but itself can.
+WITHOUT = """
+import sys
+token, *left_out = sys.argv[1:]
+class LeftOut:
+    def find_spec(self, name, path=None, target=None):
+        if name in left_out or name.startswith("kubernetes.client.models."):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, LeftOut())
+from kleader.kube.credential_plugins import ask_oidc
+print(ask_oidc({"id-token": token})["authorization"])
+"""
+
+
+@pytest.mark.slow
+def test_a_token_needs_nothing_that_an_installation_leaves_out() -> None:
+    of_kubernetes = ["kubernetes." + each.replace("/", ".") for each in UNUSED_OF_KUBERNETES]
+    left_out = [each.replace("-", "_") for each in UNUSED] + of_kubernetes
+    left_out.remove("kubernetes.client.models")
+    argv = [sys.executable, "-c", WITHOUT, NEW, *left_out]
+    answer = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert answer.stdout.strip() == f"Bearer {NEW}", answer.stderr

@@ -22,16 +22,17 @@ ARROWS = {
     "": "",
     "__main__": "cli",
     "backoff": "",
-    "cli": "election exits ipc kube launch locks log observe system supervisor",
+    "cli": "election exits ipc kube launch locks log observe preload system supervisor",
     "elector": "backoff election exits ipc kube locks log procs system",
     "election": "exits",
     "exits": "",
     "exporter": "ipc log system",
     "ipc": "exits log system",
-    "launch": "elector exits exporter ipc kube locks log system supervisor",
+    "launch": "elector exits exporter ipc kube locks log preload system supervisor",
     "kube": "election log system",
     "locks": "election kube log system",
     "log": "system",
+    "preload": "",
     "observe": "backoff election ipc kube locks log system",
     "system": "log",
     "procs": "log system",
@@ -54,7 +55,7 @@ VALUES = (
     "string types typing"
 )
 IMPURE_CALLS = "date.today datetime.now datetime.today datetime.utcnow input open print __import__"
-LEAN = "backoff ipc launch log procs supervisor system"
+LEAN = "backoff ipc launch log preload procs supervisor system"
 HEAVY = "asyncio concurrent email http importlib inspect logging multiprocessing ssl urllib"
 # The composition root belongs to every lean process: what only one of them needs is imported where that one starts.
 LAZY = {"launch": "elector exporter supervisor"}

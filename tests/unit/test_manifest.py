@@ -337,7 +337,9 @@ def test_a_rollout_never_takes_a_pod_before_the_next_one_is_there() -> None:
 
 def test_the_page_tells_for_each_kind_of_object_that_came_late_the_version_of_kubernetes_that_has_it() -> None:
     """All other kinds are older than Leases."""
-    section = (ROOT / "man/kleader-locks.7").read_text("utf-8").partition(".Sh KUBERNETES VERSIONS\n")[2].partition(".Sh ")[0]
+    section = (
+        (ROOT / "man/kleader-locks.7").read_text("utf-8").partition(".Sh KUBERNETES VERSIONS\n")[2].partition(".Sh ")[0]
+    )
     told = dict(re.findall(r"^\.It ([0-9.]+) , Cm (\S+)$", section, re.MULTILINE))
     objects = printed("--flow-schema", "--pod-label=role=on").values()
     late = {each["apiVersion"] for each in objects} - {"v1", "apps/v1", "rbac.authorization.k8s.io/v1"}
@@ -398,3 +400,35 @@ def test_a_placeholder_image_gives_a_warning_and_standard_output_stays_yaml() ->
     result = invoke("--", "./worker")
     assert result.stderr == "kleader: the image registry.example/worker is a placeholder: give --image\n"
     assert invoke("--image=a/b", "--", "./worker").stderr == ""
+
+
+def test_inject_puts_kleader_beside_an_image_that_has_none() -> None:
+    """The init container copies what the container starts, and both are as confined as a Pod without it."""
+    pod = printed("--inject=example/kleader:1")["Deployment"]["spec"]["template"]["spec"]
+    (copier,) = pod["initContainers"]
+    (main,) = pod["containers"]
+    assert (copier["image"], copier["command"]) == ("example/kleader:1", ["/kleader/bin/kleader", "copy-to", "/copy"])
+    assert main["command"][:2] == ["/kleader/bin/kleader", "run"]
+    assert {"mountPath": "/copy", "name": "kleader"} in copier["volumeMounts"]
+    assert {"mountPath": "/kleader", "name": "kleader", "readOnly": True} in main["volumeMounts"]
+    assert copier["securityContext"] == main["securityContext"]
+    assert {"emptyDir": {"sizeLimit": "256Mi"}, "name": "kleader"} in pod["volumes"]
+
+
+def test_inject_by_an_image_volume_copies_nothing() -> None:
+    pod = printed("--inject=example/kleader:1", "--image-volume")["Deployment"]["spec"]["template"]["spec"]
+    assert "initContainers" not in pod
+    assert {"image": {"reference": "example/kleader:1"}, "name": "kleader"} in pod["volumes"]
+    mount = {"mountPath": "/kleader", "name": "kleader", "readOnly": True, "subPath": "kleader"}
+    assert mount in pod["containers"][0]["volumeMounts"]
+
+
+def test_without_inject_nothing_of_it_is_there() -> None:
+    pod = printed()["Deployment"]["spec"]["template"]["spec"]
+    assert "initContainers" not in pod
+    assert [volume["name"] for volume in pod["volumes"]] == ["tmp"]
+
+
+@pytest.mark.parametrize("options", [["--image-volume"], ["--inject="], ["--inject= x"]])
+def test_inject_is_an_image(options: list[str]) -> None:
+    assert invoke(*options, "--", "./worker").exit_code == 2
