@@ -16,7 +16,7 @@ from kleader.exits import FAILED
 EPILOG = """
 \b
 Examples:
-  kleader copy-to /kleader      in an init container, /kleader being a volume that both containers mount
+  kleader copy-to /kleader      in an init container, to a volume
 """
 
 

@@ -111,6 +111,9 @@ class Group(HelpOption, click.Group):
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: the sentence of ``run``, which comes first, says what kleader does."""
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The commands in their groups, each with its sentence, and the options: a screen of 24 lines."""
         width = max(map(len, COMMANDS))
@@ -136,7 +139,7 @@ def _message(error: click.UsageError) -> str:
 )
 @click.version_option(__version__, prog_name="kleader", allow_from_autoenv=False)  # images set KLEADER_VERSION
 def cli() -> None:
-    """Run a command only while this candidate, one of several, is the leader."""
+    """Run a command only while this candidate is the leader."""
 
 
 @cli.command(cls=Command)
