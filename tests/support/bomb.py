@@ -1,4 +1,4 @@
-"""A tight fork bomb that needs no compiler: `bomb.py KIND LIMIT FILE` becomes a program of a few instructions.
+"""A tight fork bomb that needs no compiler: `bomb.py KIND LIMIT FILE [USER]` becomes a program of a few instructions.
 
 KIND is group: each process forks as fast as it can, and all stay in one process group; setsid: each leaves for a
 session of its own first; chain: each makes another that shares its memory (CLONE_VM), and ends at once; chain-setsid:
@@ -68,12 +68,13 @@ def program(kind: str) -> bytes:
 def main() -> None:
     """As the head of this file says."""
     kind, limit, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    user = int(sys.argv[4]) if len(sys.argv) > 4 else OWN_USER
     with open(path, "wb") as file:  # noqa: PTH123
         file.write(program(kind))
     os.chmod(path, 0o755)  # noqa: PTH101, S103 - that other user runs it
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     if os.geteuid() == 0:
-        os.setuid(OWN_USER)
+        os.setuid(user)
     else:
         owners = (os.stat(f"/proc/{pid}").st_uid for pid in os.listdir("/proc") if pid.isdecimal())  # noqa: PTH116, PTH208
         limit += sum(owner == os.getuid() for owner in owners)
