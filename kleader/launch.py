@@ -55,7 +55,7 @@ def supervise(plan_fd: int) -> int:
     from kleader.supervisor.elector_process import NoElection
 
     _fill_standard_descriptors()
-    system.take_priority()
+    system.take_priority(2)
     queue = signals.take()
     os.set_inheritable(plan_fd, False)
     plan = plans.load(plan_fd)
@@ -92,6 +92,9 @@ def elect(supervisor: tuple[int, int]) -> None:
     """Run the elector of a supervisor with this pid and start time."""
     import socket
 
+    from kleader import system
+
+    system.take_priority(1)  # else a fork bomb keeps it from renewing, and from killing in the supervisor's place
     plan, log = _begin()
     try:
         from kleader.elector import kube_elector

@@ -71,16 +71,17 @@ def anonymous_file() -> int:
     return _check(_libc.memfd_create(b"kleader", _MFD_CLOEXEC))  # this Python was built without it
 
 
-def take_priority() -> None:
+def take_priority(level: int) -> None:
     """Have this process run before others where it may (root, CAP_SYS_NICE), its children as it was started itself.
 
-    Else its deadline would come late beside a thousand processes that all want the processor.
+    Else its deadline would come late beside a thousand processes that all want the processor. ``level``: from 1, of the
+    real-time priorities; the higher one runs first.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
             return  # somebody has chosen already
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(level))
     except OSError:
         return
     os.register_at_fork(after_in_child=lambda: os.setpriority(os.PRIO_PROCESS, 0, before))

@@ -156,7 +156,7 @@ def entered(seen: set[int]) -> list[Process]:  # noqa: ARG001
     return []
 
 
-def take_priority() -> None:
+def take_priority(level: int) -> None:
     """Nothing."""
 
 

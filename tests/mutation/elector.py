@@ -5,6 +5,14 @@ from __future__ import annotations
 from tests.mutation.guard import Guard
 
 MUTANTS = [
+    # --- beside a fork bomb
+    Guard(
+        "the elector renews, and kills in the supervisor's place, though a fork bomb wants the processor",
+        "launch:elect",
+        "system.take_priority(1)",
+        "",
+        "process/test_elector.py::test_a_privileged_supervisor_runs_before_its_elector_and_that_before_the_command",
+    ),
     # --- the LeaseCandidate
     Guard(
         "a ping that is told before an earlier answer is not forgotten",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.process.conftest import IN_NAMESPACE, lead
+from tests.process.conftest import IN_NAMESPACE, lead, may_take_priority
 from tests.support.bomb import OWN_USER
 from tests.support.processes import PATIENCE
 
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 
 BOMB = Path(__file__).parents[1] / "support/bomb.py"
 LIMIT = 1000
-
-
-def may_take_priority() -> bool:
-    """As root where nothing takes that right away, as containers do."""
-    if pid := os.fork():
-        return os.waitpid(pid, 0)[1] == 0
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-        os._exit(0)
-    finally:
-        os._exit(1)
 
 
 # What leaves its group is found one by one: in time only by who has the processor before it.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import KLEADER, words
+from tests.process.conftest import KLEADER, may_take_priority, words
 from tests.support.processes import Process, alive, descendants, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ def test_elector_has_a_session_of_its_own_and_ignores_signals(candidate: Process
     ignored = int(re.findall(r"^SigIgn:\s+(\w+)", status, re.MULTILINE)[0], 16)
     heard = {number for number in signal.valid_signals() if not ignored & 1 << (number - 1)}
     assert heard <= {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+
+
+def test_a_privileged_supervisor_runs_before_its_elector_and_that_before_the_command(candidate: Process) -> None:
+    """Else a fork bomb keeps the elector from renewing, and from killing the command in the supervisor's place."""
+    elector = elector_of(candidate)
+    priorities = [os.sched_getparam(pid).sched_priority for pid in (candidate.pid, elector)]
+    assert priorities == ([2, 1] if may_take_priority() else [0, 0])
 
 
 def test_stopped_elector_is_killed_and_replaced(candidate: Process) -> None:
