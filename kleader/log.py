@@ -63,7 +63,7 @@ class Log:
         if self._thread:
             self._thread.flush(_MAX_FLUSH_SECONDS)
 
-    # Each takes a sentence, the name of the event as kleader(7) lists it, and more keys for JSON.
+    # Each takes a sentence, the name of the event as kleader-operations(7) lists it, and more keys for JSON.
 
     def info(self, message: str, *, event: str, **fields: object) -> None:
         """Log what happened."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 API = "client.authentication.k8s.io/v1"
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-# Where the two differ, on purpose. kleader(7) has the same list.
+# Where the two differ, on purpose. kleader-operations(7) has the same list.
 POD = "in a Pod the service account comes before ~/.kube/config, as for controller-runtime, and --as holds for it"
 DANGLING = (
     "a cluster or a user that a context names and that does not exist is refused, where clientcmd goes on without"

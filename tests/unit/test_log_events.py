@@ -1,4 +1,4 @@
-"""The event names of the log are a promise to programs that read it: kleader(7) lists them."""
+"""The event names of the log are a promise to programs that read it: kleader-operations(7) lists them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def events_of(path: Path) -> Iterator[str]:
 
 
 def test_manual_page_lists_exactly_the_events_that_are_logged() -> None:
-    section = (ROOT / "man/kleader.7").read_text().split(".Sh LOG EVENTS\n")[1].split(".Sh ")[0]
+    section = (ROOT / "man/kleader-operations.7").read_text().split(".Sh LOG EVENTS\n")[1].split(".Sh ")[0]
     listed = re.findall(r"^\.It Cm (\S+)$", section, re.MULTILINE)
     logged = {event for path in (ROOT / "kleader").rglob("*.py") for event in events_of(path)}
     assert listed == sorted(logged)
