@@ -24,42 +24,65 @@ class Observed:
 
     record: Record
     incarnation: str = ""
-    version: str = ""  # resourceVersion
+    version: str = ""  # resourceVersion; of a multilock both, "PRIMARY/SECONDARY", "" for one that is missing
     fault: str = ""  # why the record cannot be read: such a lock is held
     base: Any = None  # the object itself, which the next write starts from
-    torn: bool = False  # one of a multilock's two objects is missing: held, and one's own only to who leads already
-    gone: bool = False  # torn, and it was there before
-    created: bool = False  # one of a multilock's two objects may have been another's, and then its holder created it
-    beside: Any = None  # what else the lock is kept in, as far as a change of it starts a challenger's wait anew
-    preferred: str = ""  # coordinated: whom the control plane wants to lead instead
-    untouched: bool = False  # coordinated: as the control plane created it, no candidate has written it since
+    components: Any = ()  # a multilock's: record and incarnation of each object, None for one that is missing
+    incomplete: bool = False  # an object of a multilock is missing, or has no record: neither released nor handed over
+    handed_over: bool = False  # a leader whose command was dead has named the holder, which has not written it yet
+    preferred: str = ""  # coordinated: the candidate that the control plane wants to lead instead
+    pristine: bool = False  # coordinated: as the control plane created it, no candidate has written it since
     ours: bool = False  # without expiry: owned by what this candidate lives in
     dead: bool = False  # without expiry: its owner is proven to be gone
-    request: Request | None = None  # what somebody wants of its holder; the next write removes it
-    given: bool = False  # a leader whose command was dead has named the holder, who has not written it yet
-    second: str = ""  # the resourceVersion of a multilock's second object
+    request: Request | None = None  # a request to its holder; the next write removes it
 
     def same_record(self, other: Observed) -> bool:
-        """Whether nothing changed but the version (somebody else's label), so that a challenger's wait goes on."""
-        return self._told == other._told
+        """Whether nothing changed but the version: a label, or whom the control plane prefers."""
+        return self._comparison_key == other._comparison_key
 
-    def same_version(self, other: Observed) -> bool:
-        """Whether nobody has written since: not so with the same record again, in another version or another object."""
-        return (self.version, self.second) == (other.version, other.second)
-
-    def changed_halves(self, before: Observed) -> list[Any]:
-        """Of a multilock, whichever is not as it was: its record and incarnation, or None where it is missing."""
-        return [half for was, half in zip(before.beside, self.beside, strict=True) if half != was]
+    def shares_version(self, other: Observed) -> bool:
+        """Whether the object, or one object of a multilock, was not written since."""
+        mine, others = self.version.split("/"), other.version.split("/")
+        return any(version and version == was for version, was in zip(mine, others, strict=False))
 
     @property
-    def given_up(self) -> bool:
-        """Whether a holder has emptied it; a lock without a record was not given up by anybody."""
-        return not (self.record.holder or self.record.unwritten or self.fault or self.gone)
+    def token(self) -> str:
+        """The fencing token of a term that this write began: the resourceVersion, of a multilock the primary's."""
+        return self.version.partition("/")[0]
 
     @property
-    def _told(self) -> tuple[Any, ...]:
-        record = self.record, self.incarnation, self.fault, self.given
-        return *record, self.torn, self.gone, self.beside, self.preferred, self.ours, self.dead
+    def unwritten(self) -> bool:
+        """Whether no candidate has left a record on it. That is no release."""
+        return self.record.unwritten and not self.fault
+
+    @property
+    def is_release(self) -> bool:
+        """Whether a holder has released it: no process of its command, or of an earlier holder's, is alive.
+
+        Of a multilock: of the objects that have a record. See ``missing_objects``.
+        """
+        return not (self.record.holder or self.record.unwritten or self.fault)
+
+    @property
+    def missing_objects(self) -> frozenset[int]:
+        """The objects of a multilock that are missing, or have no record: 0 is the primary, 1 the secondary."""
+        components = self.components if isinstance(self.components, tuple) else ()
+        return frozenset(i for i, each in enumerate(components) if each is None or each[0].unwritten)
+
+    @property
+    def is_nomination(self) -> bool:
+        """Whether the control plane has written the holder: without an acquireTime, which each candidate writes."""
+        return bool(self.record.holder) and self.record.acquired is None and not self.fault
+
+    @property
+    def lacks_component(self) -> bool:
+        """Whether one object of a multilock is missing, so that a write creates it."""
+        return isinstance(self.components, tuple) and None in self.components
+
+    @property
+    def _comparison_key(self) -> tuple[Any, ...]:
+        seen = self.record, self.incarnation, self.fault, self.handed_over, self.incomplete
+        return *seen, self.components, self.ours, self.dead
 
 
 class Kind(Enum):
@@ -80,7 +103,7 @@ class Failure(NamedTuple):
     kind: Kind
     message: str = ""
     retry_after: float = 0.0  # seconds
-    held: int = 0  # seconds for which that half of a multilock may be held that was read or written, the other not
+    half_done: bool = False  # one object of a multilock was written, or may have been, and the other was not
 
 
 # --- events

@@ -11,63 +11,60 @@ from __future__ import annotations
 
 from math import inf
 
-from kleader.election import acquire, look, release, renew
+from kleader.election import acquire, look, renew
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase, State
 from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
-from kleader.exits import FAILED, NOT_ACQUIRED
 
-_BEREFT = "what owns this candidate's locks is gone itself"
+_OWNER_GONE = "what owns this candidate's locks is gone itself"
 
 
 def proceed(turn: Transition) -> None:
     """Read, and before there is a term give up or take: what the instant calls for."""
-    s, now = turn.s, turn.now.boot
-    if s.phase is Phase.FOLLOWING:
-        acquire.pursue(turn, _take, _why_not)
-    elif not s.pending and now >= max(s.read_at, s.call_at):
-        turn.send(e.Get(s.serial, s.me.request_timeout))
+    state, now = turn.state, turn.now.boot
+    if state.phase is Phase.FOLLOWING:
+        acquire.contend(turn, _acquire, _give_up)
+    elif not state.pending and now >= max(state.resync_at, state.next_request_at):
+        turn.send(e.Get(state.serial, state.me.request_timeout))
 
 
-def got(turn: Transition, seen: Observed | None) -> None:
-    """What was read; unless the watch has told something since, which is then followed further."""
-    s = turn.s
-    s.stumbles = 0 if s.phase is Phase.LEADING else s.stumbles
-    if s.news:
-        return
-    _observe(turn, seen)
-    if s.phase is Phase.FOLLOWING and seen and s.mine(seen):  # by a write whose answer was lost, or a predecessor's
-        _lead(turn, seen)
-    elif s.phase in {Phase.FOLLOWING, Phase.LEADING}:
-        look.on(turn)
+def got(turn: Transition, observed: Observed | None) -> None:
+    """What was read."""
+    state = turn.state
+    state.consecutive_failures = 0 if state.phase is Phase.LEADING else state.consecutive_failures
+    _observe(turn, observed)
+    if state.phase is Phase.FOLLOWING and observed and state.held_by_me(observed):  # by a write whose answer was lost
+        _lead(turn, observed)
+    elif state.phase in {Phase.FOLLOWING, Phase.LEADING}:
+        look.follow(turn)
 
 
-def saw(turn: Transition, seen: Observed | None) -> None:
+def saw(turn: Transition, observed: Observed | None) -> None:
     """A watch event. It ends a term at once, but begins none: the conflict check of a write, or a read, does."""
-    s = turn.s
-    if not look.told(turn):
+    state, pending = turn.state, turn.state.pending
+    if not look.note_event(turn):
         return
-    if s.spent and seen and s.seen and seen.version == s.seen.version:
-        s.read_at, s.news = turn.now.boot, False  # of the owner's Pod alone: a conflict has shown that it is outdated
+    if state.stale and observed and state.observed and observed.version == state.observed.version:
+        state.pending, state.resync_at = pending, turn.now.boot  # of the owner's Pod alone: a conflict says more
     else:
-        _observe(turn, seen)
+        _observe(turn, observed)
 
 
-def wrote(turn: Transition, _write: e.Write, seen: Observed) -> None:
-    """The lock is ours. If the watch has told otherwise since, a read must show it first."""
-    s = turn.s
-    if s.news and not (s.seen and s.mine(s.seen)):
-        s.doubt, s.read_at = True, turn.now.boot
+def wrote(turn: Transition, write: e.Write, observed: Observed) -> None:
+    """The lock is held. If the watch has shown otherwise since, a read must show it first."""
+    state = turn.state
+    if state.observed is not write.base and not state.held_by_me(state.observed):
+        state.t0, state.resync_at = state.sent_at, turn.now.boot
     else:
-        _lead(turn, seen)
+        _lead(turn, observed)
 
 
 def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
     """A leader looks again later, unless it was told that there is nothing to look for."""
-    if turn.s.phase is Phase.FOLLOWING:
+    if turn.state.phase is Phase.FOLLOWING:
         acquire.failed(turn, request, failure)
     elif failure.kind is Kind.HOPELESS:
         renew.lose(turn, failure.message, kill_now=True)
@@ -75,112 +72,133 @@ def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None
         turn.pause(failure)
 
 
-def owes(s: State) -> bool:
+def owes(state: State) -> bool:
     """Whether what may be ours is given up although nobody asked: it would last, and there was no term."""
-    return s.me.lasting and s.phase is Phase.FOLLOWING
+    return state.me.non_expiring and state.phase is Phase.FOLLOWING
 
 
-def _observe(turn: Transition, seen: Observed | None) -> None:
-    if turn.s.phase is Phase.LEADING:
-        _keep(turn, seen)
+def _observe(turn: Transition, observed: Observed | None) -> None:
+    if turn.state.phase is Phase.LEADING:
+        turn.state.stale = 0
+        _keep(turn, observed)
     else:
-        _follow(turn, seen)
+        _follow(turn, observed)
 
 
 # --- leading
 
 
-def _lead(turn: Transition, seen: Observed) -> None:
-    s = turn.s
+def _lead(turn: Transition, observed: Observed) -> None:
+    state = turn.state
     turn.unwatch()
-    s.phase, s.losses, s.doubt, s.stumbles, s.polls = Phase.LEADING, 0, False, 0, 0
-    s.seen, s.t0, s.turn_at, s.news, s.acquired = seen, inf, inf, False, turn.wall
-    turn.do(e.Acquired(s.stop_at, s.kill_at, seen.version, s.transitions, s.acquired))
-    turn.observe_leader(s.me.identity)
-    look.on(turn)
-    renew.mind_request(turn, seen)  # nothing writes it away, and it is told of once
+    state.phase, state.lost_races, state.consecutive_failures, state.polls = Phase.LEADING, 0, 0, 0
+    state.observed, state.t0, state.acquire_at = observed, inf, inf
+    turn.do(e.Acquired(state.stop_at, state.kill_at, observed.version, 0, turn.wall))
+    turn.observe_leader(state.me.identity)
+    look.follow(turn)
+    renew.check_request(turn, observed)  # nothing writes it away, and it is told of once
 
 
-def _keep(turn: Transition, seen: Observed | None) -> None:
-    """Whether the lock is still this term's. Whoever owns it instead may run already."""
-    s = turn.s
-    if seen is None:
+def _keep(turn: Transition, observed: Observed | None) -> None:
+    """Whether the lock is still this term'state. Whoever owns it instead may run already."""
+    state = turn.state
+    if observed is None:
         renew.lose(turn, "the lock object is gone", kill_now=True)
-    elif not s.mine(seen):
-        renew.lose(turn, f"the lock is not this term's any more: {_whose(seen)}", kill_now=True)
-    elif seen.dead:
-        renew.lose(turn, _BEREFT, kill_now=True)
+    elif not state.held_by_me(observed):
+        renew.lose(turn, f"the lock is not this term's any more: {_whose(observed)}", kill_now=True)
+    elif observed.dead:
+        renew.lose(turn, _OWNER_GONE, kill_now=True)
     else:
-        if seen.fault and not (s.seen and s.seen.fault == seen.fault):
-            turn.do(e.Report("lock_request_failed", seen.fault))
-        if not (s.seen and s.seen.request == seen.request):
-            renew.mind_request(turn, seen)
-        s.seen = seen
+        if observed.fault and not (state.observed and state.observed.fault == observed.fault):
+            turn.do(e.Report("lock_request_failed", observed.fault))
+        if not (state.observed and state.observed.request == observed.request):
+            renew.check_request(turn, observed)
+        state.observed = observed
 
 
-def _whose(seen: Observed) -> str:
-    if seen.ours:
+def _whose(observed: Observed) -> str:
+    if observed.ours:
         return "another candidate beside this one has it"
-    if seen.fault:
-        return seen.fault
-    return f"it is held by {seen.record.holder[:256]}" if seen.record.holder else "it was given up"
+    if observed.fault:
+        return observed.fault
+    return f"it is held by {observed.record.holder[:256]}" if observed.record.holder else "it was given up"
 
 
 # --- following
 
 
-def _follow(turn: Transition, seen: Observed | None) -> None:
-    s, now = turn.s, turn.now.boot
-    same = s.known and not s.spent and s.seen is None if seen is None else s.seen and s.seen.same_record(seen)
-    s.known, s.spent, s.seen = True, False, seen
+def _follow(turn: Transition, observed: Observed | None) -> None:
+    state, now = turn.state, turn.now.boot
+    same = (
+        state.known and not state.stale and state.observed is None
+        if observed is None
+        else state.observed and state.observed.same_record(observed)
+    )
+    state.stale, state.observed = 0, observed
     if not same:
-        s.seen_at = now
-        s.turn_at = _turn_at(turn, seen)
+        state.observed_at = now
+        state.acquire_at = _acquire_at(turn, observed)
 
 
-def _turn_at(turn: Transition, seen: Observed | None) -> float:
+def _acquire_at(turn: Transition, observed: Observed | None) -> float:
     """When to take it: at once what is free or this owner's from before, else never until something changes."""
-    s, now = turn.s, turn.now
+    state, now = turn.state, turn.now
     soon = now.boot + now.luck * acquire.spread(turn)
-    if seen is None:
+    if observed is None:
         return soon
-    if s.mine(seen) and not seen.dead:
-        s.read_at = now.boot
+    if state.held_by_me(observed) and not observed.dead:
+        state.resync_at = now.boot
         return inf
-    s.doubt = False
-    if seen.ours and seen.dead:
-        s.verdict = e.AcquireFailed(_BEREFT, FAILED)
-        release.close(turn, release=True)
+    state.t0 = -inf
+    if observed.ours and observed.dead:
+        acquire.exit_failed(turn, _OWNER_GONE)
         return inf
-    if seen.record.holder and not seen.ours:
-        s.stumbles = 0
-        s.losses += s.known and seen.record.holder != s.leader
-        turn.observe_leader(seen.record.holder)
-    if seen.fault:
-        turn.do(e.Report("lock_malformed", f"the lock counts as held: {seen.fault}"))
+    if observed.record.holder and not observed.ours:
+        state.consecutive_failures = 0
+        state.lost_races += state.known and observed.record.holder != state.leader
+        turn.observe_leader(observed.record.holder)
+    if observed.fault:
+        turn.do(e.Report("lock_malformed", f"the lock counts as held: {observed.fault}"))
         return inf
-    if seen.ours:
+    if observed.ours:
         turn.do(
             e.Report("taking_over", "an earlier process had the lock here, and is dead: taking it over", usual=True)
         )
-    if seen.ours or seen.dead or not seen.record.holder:
+    if observed.ours or observed.dead or not observed.record.holder:
         return soon
-    if s.me.live:
-        s.verdict = e.AcquireFailed(f"held by {seen.record.holder[:256]}, which is there", NOT_ACQUIRED)
-        release.close(turn, release=True)
+    if state.me.live:
+        acquire.not_acquired(turn, f"held by {observed.record.holder[:256]}, which is there")
     return inf
 
 
-def _take(turn: Transition) -> None:
-    s = turn.s
-    turn.send(e.Write(s.serial, s.me.request_timeout, s.seen, Record(s.me.identity, acquired=turn.wall), s.incarnation))
+def _acquire(turn: Transition) -> None:
+    state = turn.state
+    state.t0 = turn.now.boot
+    turn.send(
+        e.Write(
+            state.serial,
+            state.me.request_timeout,
+            state.observed,
+            Record(state.me.identity, acquired=turn.wall),
+            state.incarnation,
+        )
+    )
+
+
+def _give_up(turn: Transition) -> None:
+    """End the candidacy: --wait is over."""
+    state = turn.state
+    if state.last_error or not state.known:
+        acquire.exit_failed(turn, state.last_error or acquire.SILENT)
+    else:
+        acquire.not_acquired(turn, _why_not(turn))
 
 
 def _why_not(turn: Transition) -> str:
-    s, seen = turn.s, turn.s.seen
-    if seen and seen.fault:  # perhaps of a process of this Pod, which ends
-        return f"the lock counts as held: {seen.fault}"
-    if seen is None or seen.ours or seen.dead or not seen.record.holder:
+    state, observed = turn.state, turn.state.observed
+    if observed and observed.fault:  # perhaps of a process of this Pod, which ends
+        return f"the lock counts as held: {observed.fault}"
+    if observed is None or observed.ours or observed.dead or not observed.record.holder:
         return "the lock could not be taken in time"
-    watched = text(round(turn.now.boot - s.seen_at, 1))
-    return f"held by {seen.record.holder[:256]}, watched unchanged for {watched}; it has the lock until it is gone"
+    watched = text(round(turn.now.boot - state.observed_at, 1))
+    return f"held by {observed.record.holder[:256]}, watched unchanged for {watched}; it has the lock until it is gone"

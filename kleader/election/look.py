@@ -1,4 +1,4 @@
-"""Looking on: what was read is watched; where that is not allowed, or does not last, it is read again and again."""
+"""Following the lock: what was read is watched; where that is not allowed, or does not last, it is polled."""
 
 from __future__ import annotations
 
@@ -11,40 +11,42 @@ from kleader.election.transition import Transition  # noqa: TC001 - as everywher
 SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
 
 
-def on(turn: Transition) -> None:
-    """Watch from what was read; poll where that is not allowed, or while the lock is about to be taken."""
-    s, now = turn.s, turn.now.boot
-    if s.denied or (s.phase is Phase.FOLLOWING and (s.me.one_try or s.turn_at <= now)):
-        s.read_at = now + turn.poll_period()
+def follow(turn: Transition) -> None:
+    """Watch from what was read; poll where that is not allowed, or while the lock is about to be acquired."""
+    state, now = turn.state, turn.now.boot
+    about_to_acquire = state.phase is Phase.FOLLOWING and (state.me.one_try or state.acquire_at <= now)
+    if state.watch_denied or about_to_acquire or state.stale:
+        state.resync_at = now + turn.poll_period()
     else:
-        s.watching, s.watched_at, s.read_at = True, now, now + SILENCE
-        # without a version it begins with what the API server's cache has; who never saw the lock has nobody to forget
-        s.behind = s.gone_wait > 0 and (s.seen is None or (s.me.twofold and None in (s.seen.beside or ())))
-        turn.do(e.Watch(s.seen))
+        state.watch_began_at, state.resync_at = now, now + SILENCE
+        turn.do(e.Watch(state.observed))
 
 
-def told(turn: Transition) -> bool:
-    """Take note that the watch tells something; False: of what is not watched any more."""
-    s = turn.s
-    if s.watching:
-        s.trouble, s.mute_since, s.news, s.read_at = "", inf, True, turn.now.boot + SILENCE
-    return s.watching
+def note_event(turn: Transition) -> bool:
+    """Take note of a watch event. False: it is of a watch that is over."""
+    state = turn.state
+    if state.watching:
+        state.last_error, state.unreachable_since, state.resync_at = "", inf, turn.now.boot + SILENCE
+        if isinstance(state.pending, e.Get):
+            state.pending = None  # the watch has shown what was to be read
+    return state.watching
 
 
 def watch_ended(turn: Transition, event: e.WatchEnded) -> None:
-    """A watch ends now and then: look, and watch again. One that did not last means polling before the next one.
+    """A watch ends now and then: read, and watch again. One that did not last means polling before the next one.
 
-    That is told once: again only after one has lasted.
+    That is reported once, and again only after one has lasted.
     """
-    s, now = turn.s, turn.now.boot
-    if not s.watching:
+    state, now = turn.state, turn.now.boot
+    if not state.watching:
         return
-    s.watching, s.denied = False, event.denied
-    if event.moved or (event.begun and now >= s.watched_at + s.me.timing.retry_period):
-        s.told, s.read_at, s.polls = False, now, 0
+    lasted = event.begun and now >= state.watch_began_at + state.me.timing.retry_period
+    state.watch_began_at, state.watch_denied = inf, event.denied
+    if event.moved or lasted:
+        state.watch_warned, state.resync_at, state.polls = False, now, 0
         return
-    if not s.told:
+    if not state.watch_warned:
         turn.do(e.Report("watch_failed", f"{event.reason}; polling instead"))
-    s.told, s.read_at = True, now + turn.poll_period()
+    state.watch_warned, state.resync_at = True, now + turn.poll_period()
     if event.retry_after:
         turn.retry_after(event.retry_after)

@@ -1,14 +1,15 @@
-"""Ending: client-go's release, after nothing of the term is alive, and of one's own only."""
+"""Ending: client-go's release, after no process of the term is alive, and of the candidate's own record only."""
 
 from __future__ import annotations
 
 from math import inf
 
-from kleader.election import earlier, renew
 from kleader.election import events as e
+from kleader.election import renew
 from kleader.election.events import Failure, Kind, Observed
+from kleader.election.lock_delay import note
 from kleader.election.record import Record
-from kleader.election.state import Phase
+from kleader.election.state import Phase, State
 from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
@@ -16,107 +17,128 @@ _UNPROVEN = "whoever held it before may still run"
 
 
 def close(turn: Transition, *, release: bool, to: str = "") -> None:
-    """Nothing of ours runs. Give up what is, or may be, ours; not after a loss: it may be somebody else's.
+    """No process of this candidate's command is alive. Release what is, or may be, its own (rule 7).
 
-    ``to``: whom a term is given to, and nobody else. What never was a term is given to nobody.
+    After a loss it may be another candidate's. ``to``: the candidate that a term is handed over to.
     """
-    s, now = turn.s, turn.now.boot
-    leading = s.phase is Phase.LEADING
-    maybe_ours = s.doubt or isinstance(s.pending, e.Write) or (s.seen is not None and s.mine(s.seen))
+    state, now = turn.state, turn.now.boot
+    leading = state.phase is Phase.LEADING
     if not release:
-        turn.over(released=False, why="asked not to")
-    elif leading or (s.phase is Phase.FOLLOWING and maybe_ours):
+        turn.end(released=False, why="asked not to")
+    elif leading or (state.phase is Phase.FOLLOWING and _may_hold(state)):
         turn.unwatch()
-        s.phase, s.call_at, s.stumbles = Phase.RELEASING, now, 0
-        patience = s.me.request_timeout * (2 if s.pending else 1)  # what is under way may use up one of them
-        s.release_by = min(now + patience, s.kill_at if leading else inf)
-        s.led, s.to = leading, to if leading else ""
-        s.seen = s.seen if s.seen and s.mine(s.seen) else None
+        state.stale = state.stale or not state.held_by_me(state.observed)
+        state.phase, state.next_request_at, state.consecutive_failures = Phase.RELEASING, now, 0
+        patience = state.me.request_timeout * (2 if state.pending else 1)  # what is under way may use up one of them
+        state.release_by = min(now + patience, inf if state.me.non_expiring else state.kill_at)
+        state.successor = to if leading else ""
         proceed(turn)
-    elif s.phase is Phase.FOLLOWING:
-        turn.over(released=False, why="the lock is not held")
-    elif s.phase is Phase.LOST:
-        turn.over(released=False, why="the term was lost")
+    elif state.phase is Phase.FOLLOWING:
+        turn.end(released=False, why="the lock is not held")
+    elif state.phase is Phase.HOLDING:
+        turn.end(released=False, why=_UNPROVEN)
+    elif state.phase is Phase.LOST:
+        turn.end(released=False, why="the term was lost")
+
+
+def _may_hold(state: State) -> bool:
+    """Whether an acquiring write has no answer, and its answer would have permitted the command to start."""
+    if state.me.non_expiring:
+        return state.t0 > -inf or state.held_by_me(state.observed)
+    creates_again = renew.creates(state.observed) and not state.proof
+    return state.t0 > -inf and state.permitted and not creates_again
 
 
 def proceed(turn: Transition) -> None:
-    """An empty holder, a duration of 1 s, the transitions kept, over exactly what was last seen to be ours."""
-    s, now = turn.s, turn.now.boot
-    if s.pending:
+    """An empty holder, a duration of 1 s, the transitions kept, over exactly what was last observed to be its own."""
+    state, now = turn.state, turn.now.boot
+    if state.pending:
         return
-    timeout = min(s.me.request_timeout, s.release_by - now)
+    timeout = min(state.me.request_timeout, state.release_by - now)
     if timeout <= 0:
-        turn.over(released=False, why=s.trouble or "the API server has not answered in time")
-    elif now < s.call_at:
+        turn.end(released=False, why=state.last_error or "the API server has not answered in time")
+    elif now < state.next_request_at:
         return
-    elif s.seen is None:
-        turn.send(e.Get(s.serial, timeout))
-    elif s.seen.torn or (not s.led and now < s.ready_at):
-        turn.over(released=False, why=_UNPROVEN)  # an empty holder would say that all before are dead
+    elif state.stale or state.observed is None:
+        turn.send(e.Get(state.serial, timeout))
+    elif state.observed.incomplete:
+        turn.end(released=False, why=_UNPROVEN)  # another candidate may have had the missing object
     else:
-        s.parted = True
-        (_give if s.to else give_back)(turn, s.seen, timeout)
+        (_hand_over if state.successor else _release)(turn, state.observed, timeout)
 
 
-def _give(turn: Transition, seen: Observed, timeout: float) -> None:
-    """Name the next holder, who has a lease duration to write that it is; never by way of an empty one.
+def give_back(turn: Transition, base: Observed) -> None:
+    """Release a lock that the control plane has nominated this candidate for, and by now wants another to have.
 
-    Without an incarnation, for nobody has that term yet. If it is not taken it runs out, for everybody.
+    At ``safe_at``: that is as good as a term, whose command could start.
     """
-    s, renewed = turn.s, turn.fresh_time(seen.record.renewed)
-    record = Record(s.to, s.me.timing.lease_duration, renewed, renewed, seen.record.next_transition)
-    turn.send(e.Write(s.serial, timeout, seen, record, ""))
+    _release(turn, base, turn.state.me.request_timeout)
 
 
-def give_back(turn: Transition, seen: Observed, timeout: float) -> None:
-    """Empty the holder of what was seen to be ours. Everybody takes that to mean that all before are dead."""
-    turn.s.claims = frozenset()  # whoever comes next has the right to lead at once
-    renewed = turn.fresh_time(seen.record.renewed)
-    record = Record("", DURATION, renewed, renewed, seen.record.transitions)
-    turn.send(e.Write(turn.s.serial, timeout, seen, record, ""))
+def _hand_over(turn: Transition, base: Observed, timeout: float) -> None:
+    """Name the next holder, which has a lease duration to write the lock; never by way of an empty holder.
+
+    Without an incarnation, for the next term has none yet. If the successor does not write, the lock runs out.
+    """
+    state, renewed = turn.state, turn.fresh_time(base.record.renewed)
+    record = Record(state.successor, state.me.timing.lease_duration, renewed, renewed, base.record.next_transition)
+    turn.send(e.Write(state.serial, timeout, base, record, ""))
 
 
-def wrote(turn: Transition, write: e.Write, seen: Observed) -> None:
+def _release(turn: Transition, base: Observed, timeout: float) -> None:
+    renewed = turn.fresh_time(base.record.renewed)
+    record = Record("", DURATION, renewed, renewed, base.record.transitions)
+    turn.send(e.Write(turn.state.serial, timeout, base, record, ""))
+
+
+def wrote(turn: Transition, write: e.Write, observed: Observed) -> None:
     """Released; or the answer to what was under way when the end came."""
     if write.incarnation:
-        _found(turn, seen)
+        turn.state.observed, turn.state.stale = observed, 0
     else:
-        turn.over(released=True, why=_whose(turn))
+        turn.end(released=True, why=_successor(turn))
 
 
 def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
-    """Whether a release was done is not known, nor who has led since: read before writing again."""
-    maybe = failure.kind is Kind.UNREACHABLE or failure.held  # half of it, at least
-    if maybe and isinstance(request, e.Write) and not request.incarnation:
-        turn.s.left = request.base
-    renew.failed(turn, request, failure)
+    """Whether a release was done is not known, nor who has led since: read before the next write."""
+    turn.pause(failure)
+    if isinstance(request, e.Get):
+        return
+    if failure.kind is not Kind.THROTTLED or failure.half_done:
+        turn.state.stale = 1
+    if not request.incarnation and (failure.kind is Kind.UNREACHABLE or failure.half_done):
+        turn.state.unanswered_release_base = request.base
 
 
-def got(turn: Transition, seen: Observed | None) -> None:
-    """Whether it is still ours to release. Not where it is there again: it was released, and another had it since."""
-    s = turn.s
-    if seen is None:
-        turn.over(released=True, why="the lock object is gone")
-    elif s.mine(seen) and s.left and not (s.left.same_version(seen) or s.me.lasting):
-        turn.over(released=False, why=_UNPROVEN)
-    elif s.mine(seen):
-        _found(turn, seen)
+def got(turn: Transition, observed: Observed | None) -> None:
+    """Whether the lock is still this candidate's to release.
+
+    A release without an answer is repeated over the version that it was first sent over, and no other: under another
+    version the candidate's own record may have been put back over the next leader's.
+    """
+    state, base = turn.state, turn.state.unanswered_release_base
+    if observed is None:
+        turn.end(released=True, why="the lock object is gone")
+    elif base and not state.me.non_expiring and observed.shares_version(base):
+        state.observed, state.stale = base, 0
+    elif _is_mine(turn, observed) and (base is None or state.me.non_expiring):
+        state.observed, state.stale = observed, 0
     else:
-        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
-        if (s.parted or s.to) and seen.record.holder == s.to and not seen.fault:
-            turn.over(released=True, why=_whose(turn))  # by a write whose answer was lost, or a predecessor's
+        note(state, observed)
+        done = (observed.record.holder == state.successor) and not (observed.fault or observed.incomplete)
+        sent = base is not None or bool(state.successor) or state.renew_times is None
+        if done and sent:
+            turn.end(released=True, why=_successor(turn))  # by a write whose answer was lost, or a previous elector's
         else:
-            turn.over(released=False, why="the lock is no longer ours")
+            why = _UNPROVEN if state.held_by_me(observed) else "the lock is no longer ours"
+            turn.end(released=False, why=why)
 
 
-def _whose(turn: Transition) -> str:
-    return f"{turn.s.to[:256]} is to lead" if turn.s.to else ""
+def _is_mine(turn: Transition, observed: Observed) -> bool:
+    if turn.state.me.non_expiring:
+        return turn.state.held_by_me(observed)
+    return renew.is_mine(turn, observed)
 
 
-def _found(turn: Transition, seen: Observed) -> None:
-    s = turn.s
-    if not s.led:
-        earlier.mind_claim(turn, seen)
-        if not s.wholly_mine(s.seen):
-            earlier.mind_creation(turn, seen)
-    s.seen = seen
+def _successor(turn: Transition) -> str:
+    return f"{turn.state.successor[:256]} is to lead" if turn.state.successor else ""

@@ -2,107 +2,167 @@
 
 from __future__ import annotations
 
-from kleader.election import earlier
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
+from kleader.election.lock_delay import note, raise_safe_at
 from kleader.election.record import Record
 from kleader.election.state import Phase
 from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
 
 def proceed(turn: Transition) -> None:
-    """Update what was last written; read it first only after a failure."""
-    s, now = turn.s, turn.now.boot
-    if now >= s.stop_at:
-        lose(turn, f"not renewed within the renew deadline of {text(s.me.timing.renew_deadline)}", kill_now=False)
-    elif s.pending or now < s.call_at:
-        return
-    elif s.seen:
-        _write(turn, s.seen)
+    """Renew, as long as there is time."""
+    if turn.now.boot >= turn.state.stop_at:
+        deadline = text(turn.state.me.timing.renew_deadline)
+        lose(turn, f"not renewed within the renew deadline of {deadline}", kill_now=False)
     else:
-        turn.send(e.Get(s.serial, min(s.me.request_timeout, s.stop_at - now)))
+        renew(turn)
 
 
-def _write(turn: Transition, base: Observed | None) -> None:
-    s = turn.s
-    previous = base.record.renewed if base else max(s.sent or (), default=None)
-    renewed = turn.fresh_time(previous)
-    record = Record(s.me.identity, s.me.timing.lease_duration, s.acquired or renewed, renewed, s.transitions)
-    if s.sent is not None:
-        s.sent |= {renewed}
-    timeout = min(s.me.request_timeout, s.stop_at - turn.now.boot)
-    turn.send(e.Write(s.serial, timeout, base, record, s.incarnation))
+def renew(turn: Transition) -> None:
+    """Update what was last written; read it first only after a failure."""
+    state, now = turn.state, turn.now.boot
+    if state.pending or now < state.next_request_at:
+        return
+    if state.stale:
+        turn.send(e.Get(state.serial, min(state.me.request_timeout, state.stop_at - now)))
+    else:
+        _write(turn)
 
 
-def wrote(turn: Transition, _write: e.Write, seen: Observed) -> None:
+def _write(turn: Transition) -> None:
+    """Over what was observed; where the object is gone, it is created: t0 moves only with the answer (rule 6)."""
+    state, base = turn.state, turn.state.observed
+    renewed = turn.fresh_time(base.record.renewed if base else max(state.renew_times or (), default=None))
+    own = state.own_record
+    record = Record(
+        state.me.identity, state.me.timing.lease_duration, own.acquired or renewed, renewed, own.transitions
+    )
+    if state.renew_times is not None:
+        state.renew_times |= {renewed}
+    timeout = min(state.me.request_timeout, state.stop_at - turn.now.boot)
+    turn.send(e.Write(state.serial, timeout, base, record, state.incarnation))
+
+
+def wrote(turn: Transition, _write: e.Write, observed: Observed) -> None:
     """Renewed."""
-    count(turn, seen)
-    turn.do(e.Renewed(turn.s.stop_at, turn.s.kill_at))
+    count(turn, observed)
+    turn.do(e.Renewed(turn.state.stop_at, turn.state.kill_at))
 
 
-def count(turn: Transition, seen: Observed) -> None:
+def count(turn: Transition, observed: Observed) -> None:
     """Let the term count from before the request whose answer this is."""
-    s = turn.s
-    s.t0, s.call_at, s.stumbles = s.sent_at, s.sent_at + s.me.timing.retry_period, 0
-    s.seen, s.acquired, s.transitions = seen, seen.record.acquired or 0, seen.record.transitions
-    s.sent = frozenset({seen.record.renewed or 0})
+    state = turn.state
+    state.t0, state.next_request_at = state.sent_at, state.sent_at + state.me.timing.retry_period
+    state.observed, state.own_record, state.consecutive_failures = observed, observed.record, 0
+    state.renew_times = frozenset({observed.record.renewed or 0})
+
+
+def begin_term(turn: Transition, write: e.Write) -> None:
+    """Lead, if no process of an earlier holder is alive (rule 4). Otherwise hold the lock, and renew it at ``safe_at``.
+
+    A creation has no version to prove that the object was not there before, and deleted: it raises ``safe_at``.
+    """
+    state, now = turn.state, turn.now.boot
+    if creates(write.base) and not state.proof:
+        raise_safe_at(turn)
+    if state.permitted:
+        state.phase, own = Phase.LEADING, state.own_record
+        token = state.observed.token if state.observed else ""
+        turn.do(e.Acquired(state.stop_at, state.kill_at, token, own.transitions, own.acquired or 0))
+        turn.observe_leader(state.me.identity)
+        return
+    state.next_request_at = min(state.next_request_at, max(state.safe_at, now))
+    if state.phase is not Phase.HOLDING:
+        wait = text(round(max(0.0, state.safe_at - now), 1))
+        what = f"the lock is held; processes of an earlier holder may still run: waiting {wait}"
+        turn.do(e.Report("waiting_for_previous_leader", what, usual=True))
+    state.phase = Phase.HOLDING
+
+
+def creates(base: Observed | None) -> bool:
+    """Whether a write over it creates the object, or one object of a multilock."""
+    return base is None or base.lacks_component
 
 
 def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
-    """It counts as not renewed, though it may have happened: read before writing again."""
+    """It counts as not renewed, though it may have happened: read before the next write."""
     turn.pause(failure)
-    earlier.mind_half(turn, request, failure)  # for a new candidacy
-    if failure.kind is not Kind.THROTTLED:
-        turn.s.seen = None
+    if isinstance(request, e.Write) and (failure.kind is not Kind.THROTTLED or failure.half_done):
+        turn.state.stale = 2 if failure.kind is Kind.CONFLICT else 1
 
 
-def got(turn: Transition, seen: Observed | None) -> None:
-    """After a renewal that failed: whether the lock is still this term's."""
-    s = turn.s
-    if seen is None:
-        if turn.now.boot < s.stop_at:
-            _write(turn, None)  # the leader is the first to recreate what was deleted
-    elif seen.untouched and seen.record.holder == s.me.identity:
-        _mind_preference(turn, seen)
-        if turn.now.boot < s.stop_at:
-            _write(turn, seen)  # deleted, and created anew by the control plane, for us
-    elif seen.fault:
-        earlier.mind_holder(turn, None, seen)
-        lose(turn, f"the lock was overwritten: {seen.fault}", kill_now=True)
-    elif not s.mine(seen):
-        earlier.mind_holder(turn, None, seen)  # a new candidacy may not see it any more
-        lose(turn, f"the lock is held by {_whom(seen, s.me.identity)}", kill_now=True)
-    elif s.sent is not None and seen.record.renewed not in s.sent:
-        lose(turn, "somebody else writes under this very identity and incarnation", kill_now=True)
+def got(turn: Transition, observed: Observed | None) -> None:
+    """After a renewal that failed: whether the term still holds the lock (rule 6)."""
+    state = turn.state
+    if observed is None:
+        renew_from(turn, None)  # the leader is the first to recreate what was deleted
+    elif observed.pristine and observed.record.holder == state.me.identity:
+        _check_preference(turn, observed)
+        renew_from(turn, observed)  # deleted, and created again by the control plane for this candidate
+    elif is_mine(turn, observed):
+        _check_preference(turn, observed)
+        check_request(turn, observed)
+        state.own_record = observed.record
+        renew_from(turn, observed)
     else:
-        s.seen, s.acquired, s.transitions = seen, seen.record.acquired or s.acquired, seen.record.transitions
-        _mind_preference(turn, seen)
-        mind_request(turn, seen)
+        note(state, observed)
+        lose(turn, _why_lost(turn, observed), kill_now=True)
 
 
-def _mind_preference(turn: Transition, seen: Observed) -> None:
-    """client-go's end of term (KEP-4355): another is preferred. Unlike there the lock is renewed until it is empty."""
-    s = turn.s
-    if seen.preferred not in {"", s.me.identity} and not s.yielding:
-        s.yielding = True
-        turn.do(e.StepDown(f"end of term: {seen.preferred[:256]} is to lead"))
+def renew_from(turn: Transition, observed: Observed | None) -> None:
+    """Renew over what was read, unless it is the version that a conflict was about: that is read once more."""
+    state, before, now = turn.state, turn.state.observed, turn.now.boot
+    same = observed is not None and before is not None and observed.version == before.version
+    state.observed, state.stale = observed, state.stale - 1 if same else 0
+    if state.stale:
+        state.next_request_at = max(state.next_request_at, now + state.me.timing.retry_period / 10)
 
 
-def mind_request(turn: Transition, seen: Observed) -> None:
-    """End the term in good order if that is asked of this very one. Told each time it is seen: a word may get lost.
+def is_mine(turn: Transition, observed: Observed) -> bool:
+    """Whether it shows a write of this very process: a clone of the machine has the same incarnation."""
+    state = turn.state
+    is_own_write = state.renew_times is None or observed.record.renewed in state.renew_times
+    return state.held_by_me(observed) and is_own_write
 
-    The supervisor acts on the first. A request for another term is nobody's; the next write removes it.
+
+def _why_lost(turn: Transition, observed: Observed) -> str:
+    state, holder = turn.state, observed.record.holder
+    if observed.fault:
+        return f"the lock was overwritten: {observed.fault}"
+    if state.held_by_me(observed):
+        return "another process writes under this very identity and incarnation"
+    if not holder:
+        return "the lock is held by nobody: it was cleared"
+    if holder == state.me.identity:
+        return "the lock is held by another candidate under this same identity"
+    return f"the lock is held by {holder[:256]}"
+
+
+def _check_preference(turn: Transition, observed: Observed) -> None:
+    """client-go's end of term (KEP-4355): another is preferred. Unlike there the lock is renewed until it is released.
+
+    It is said each time that it is seen: a message may get lost. The supervisor acts on the first.
     """
-    s, request = turn.s, seen.request
+    if turn.state.prefers_another(observed):
+        turn.do(e.StepDown(f"end of term: {observed.preferred[:256]} is to lead"))
+
+
+def check_request(turn: Transition, observed: Observed) -> None:
+    """End the term in good order if that is requested of this very one. It is said each time, as above.
+
+    A request to another term is ignored; the next write removes it.
+    """
+    state, request = turn.state, observed.request
     if request is None:
         return
-    if (request.holder, request.incarnation) != (seen.record.holder, s.incarnation):
+    if (request.holder, request.incarnation) != (observed.record.holder, state.incarnation):
         turn.do(e.Report("request_ignored", "a request on the lock is for another term than this: ignored"))
-    elif request.to in {s.me.identity, seen.record.holder}:
+    elif request.to in {state.me.identity, observed.record.holder}:
         turn.do(e.Report("request_ignored", "a request to hand the lock to who has it: ignored"))
-    elif request.to and (s.me.coordinated or s.me.lasting):
-        whose = "the control plane names the next leader" if s.me.coordinated else "the lock is its Pod's"
+    elif request.to and (state.me.coordinated or state.me.non_expiring):
+        whose = "the control plane names the next leader" if state.me.coordinated else "the lock is its Pod's"
         turn.do(
             e.Report(
                 "request_ignored",
@@ -115,15 +175,7 @@ def mind_request(turn: Transition, seen: Observed) -> None:
 
 
 def lose(turn: Transition, reason: str, *, kill_now: bool) -> None:
-    """End the term. Nothing is released: the lock runs out, or is somebody else's."""
+    """End the term. Nothing is released: the lock runs out, or is another candidate's."""
     turn.unwatch()
-    turn.s.phase, turn.s.pending = Phase.LOST, None
+    turn.state.phase, turn.state.pending = Phase.LOST, None
     turn.do(e.Lost(reason, kill_now))
-
-
-def _whom(seen: Observed, identity: str) -> str:
-    if not seen.record.holder:
-        return "nobody: it was cleared"
-    if seen.record.holder == identity:
-        return "another candidate under this same identity"
-    return seen.record.holder[:256]

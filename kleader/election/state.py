@@ -6,219 +6,269 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
-from kleader.election.events import AcquireFailed, Get, Observed, Write
+from kleader.election.events import AcquireFailed, Get, Observed, Restart, Write
+from kleader.election.record import Record
 from kleader.election.timing import FIRST_TRY, Timing
 
-if TYPE_CHECKING:
-    from kleader.election.record import Record
+_NO_RECORD = Record()
+EVERY_OBJECT = frozenset({0, 1})  # of a lock: the only one, or the primary; and the secondary of a multilock
 
 
 class Phase(Enum):
     """Where a candidacy stands."""
 
-    FOLLOWING = "following"
+    FOLLOWING = "following"  # another candidate holds the lock, or none does
+    HOLDING = "holding"  # this candidate holds it, but processes of an earlier holder may be alive: nothing starts
     LEADING = "leading"
-    LOST = "lost"  # the supervisor is emptying the tree
+    LOST = "lost"  # the supervisor kills the command
     RELEASING = "releasing"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What does not change during a candidacy."""
+    """What does not change during a candidacy. Durations are in seconds."""
 
     identity: str
     timing: Timing
-    request_timeout: float  # seconds; at most half the renew deadline
-    wait_until: float = inf  # give up acquiring then (boot clock)
+    request_timeout: float  # at most half the renew deadline
+    wait_until: float = inf  # give up acquiring then (CLOCK_BOOTTIME)
     one_try: bool = False  # --no-wait
-    live: bool = False  # --wait live: give up on the first renewal seen
-    tick: int = 1  # microseconds that the lock's records are kept to
+    live: bool = False  # --wait live: give up when the holder is seen to renew
+    tick: int = 1  # microseconds: the resolution of the record's times
     rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
-    coordinated: bool = False  # the control plane names the leader (KEP-4355)
-    twofold: bool = False  # the lock is kept in two objects: a watch tells of one at a time
-    lasting: bool = False  # the lock does not expire
+    coordinated: bool = False  # the control plane nominates the leader (KEP-4355)
+    is_multilock: bool = False  # the lock is kept in two objects: a watch event shows a change of one
+    non_expiring: bool = False
 
 
 @dataclass(slots=True)
 class State:
-    """All that an election remembers; ``step`` never changes one that it was given, but returns the next.
+    """All that an election remembers. ``step`` never changes one that it was given: it returns the next.
 
-    Instants are seconds on the boot clock; inf: never.
+    Instants are seconds on CLOCK_BOOTTIME; inf: never. The five that decide, in their order in a term:
+
+    ============  =================================================================================================
+    safe_at       Before it a process of an earlier holder may be alive. It never decreases (lock_delay).
+    acquire_at    The candidate writes the lock, if nothing changes: at once over a proof, otherwise at ``safe_at``.
+    t0            The last write that counted was sent. The term counts from here.
+    stop_at       t0 + R: without a renewal until then the term ends, and the command is asked to stop.
+    kill_at       t0 + D - K - S: no process of the command is alive that was not sent SIGKILL.
+    ============  =================================================================================================
     """
 
     me: Candidate
     incarnation: str
     phase: Phase = Phase.FOLLOWING
 
+    # the lock delay: kept from one candidacy to the next, and from one elector to the next
+    safe_at: float = 0.0
+    longest: int = 0  # seconds: the longest lease duration that was seen on this lock
+    touched: frozenset[int] = frozenset()  # the objects of the lock that this kleader has seen held, or written to
+
     # the lock
-    known: bool = False  # it has been read
-    seen: Observed | None = None  # as last seen; None: not known, or known to be missing
-    seen_at: float = 0.0  # when its record last changed
-    spent: bool = False  # a conflict showed that what was seen is outdated
-    gone_wait: float = 0.0  # how long a lock that was seen, and then is missing, is waited for; 0: it was never seen
-    leader: str = ""  # whom Observe last told of
-    losses: int = 0  # handovers to others since one to oneself
-    shortest: int = 0  # the shortest lease duration of a rival that was warned of
+    observed: Observed | None = None  # the last observation; None: none yet, or there is no object
+    observed_at: float = -inf  # when its record last changed; -inf: there was no observation
+    stale: int = 0  # a write failed: nothing is written over this version until it was read so many times again
+    after_release: bool = False  # coordinated: since a release, an unbroken watch has shown nominations only
+    leader: str = ""  # of the last NewLeader
+    lost_races: int = 0  # times in a row that another candidate acquired the lock
+    shortest: int = 0  # seconds: the shortest lease duration of a rival that was warned of
 
     # when to do what
-    read_at: float = 0.0  # read the lock, if no watch event comes first
-    turn_at: float = inf  # take it, if nothing changes
-    ready_at: float = 0.0  # no term begins before, though the lock is one's own: whoever had it may still run
-    held_until: float = 0.0  # nobody who was seen to hold the lock runs after; no later than gone_wait from now
-    call_at: float = 0.0  # no request before; a leader's next renewal
+    resync_at: float = 0.0  # read the lock, if no watch event comes first
+    acquire_at: float = inf
+    next_request_at: float = 0.0  # no request before; the next renewal of a term
     release_by: float = inf  # no try to release after
 
     # the watch
-    watching: bool = False
-    watched_at: float = 0.0  # when it began
-    denied: bool = False  # it is not allowed: poll
-    behind: bool = False  # it may tell what was before the last look, so that no release that it tells is the last word
-    told: bool = False  # a person knows that it does not last
+    watch_began_at: float = inf  # inf: there is none
+    watch_denied: bool = False  # poll
+    watch_warned: bool = False  # of a watch that did not last
     polls: int = 0  # in a row, of a lock that does not expire
 
     # the request under way
     pending: Get | Write | None = None
     serial: int = 0
     sent_at: float = 0.0  # before it was sent
-    news: bool = False  # the watch has told something since
-    stumbles: int = 0  # failures in a row
-    trouble: str = ""  # why the last request failed
-    mute_since: float = inf  # when the first of those that failed in a row was sent
+    consecutive_failures: int = 0
+    last_error: str = ""  # of the last request; "" if it succeeded
+    unreachable_since: float = inf  # when the first of the requests that failed in a row was sent
 
     # the term
-    t0: float = 0.0  # sent_at of the last write that counted; inf: the term does not expire
-    sent: frozenset[int] | None = frozenset()  # renewTimes written since then, its own included; None: a predecessor's
-    acquired: int = 0
-    transitions: int = 0
-    claims: frozenset[tuple[int, float]] = frozenset()  # renewTime and sent_at of each write that might begin a term
-    renewed: int | None = None  # the latest of these renewTimes so far
-    doubt: bool = False  # one of them without an answer may have happened
-    led: bool = False  # what is released was a term, not a claim only
-    parted: bool = False  # a release was sent
-    left: Observed | None = None  # over what it was that was not answered
-    yielding: bool = False  # the end of the term was asked for
-    verdict: AcquireFailed | None = None
-    to: str = ""  # who is to have what is given up; "": whoever takes it
-    again: str = ""  # the incarnation under which to contend once more, when the lock has been given up
-    aside: bool = False  # and not at once
+    t0: float = -inf  # in FOLLOWING: of an acquiring write without an answer yet; inf: the term does not expire
+    proof: bool = False  # what the acquiring write was sent over proves that no process of an earlier holder is alive
+    own_record: Record = _NO_RECORD  # the one that counted last
+    renew_times: frozenset[int] | None = frozenset()  # of own_record and all records sent since; None: not known
+    unanswered_release_base: Observed | None = None  # a release may have been written over it
+    exit_reason: AcquireFailed | None = None
+    successor: str = ""  # the candidate that the lock is handed over to; "": any
+    restart: Restart | None = None  # the candidacy that follows this one's release
+
+    @property
+    def known(self) -> bool:
+        """Whether the lock was observed in this candidacy."""
+        return self.observed_at > -inf
+
+    @property
+    def watching(self) -> bool:
+        """Whether there is a watch."""
+        return self.watch_began_at < inf
 
     @property
     def stop_at(self) -> float:
-        """When the term is given up unless it is renewed."""
+        """When the term ends unless it is renewed."""
         return self.me.timing.stop_at(self.t0)
 
     @property
     def kill_at(self) -> float:
-        """When the term's command is dead at the latest."""
+        """When no process of the term's command is alive any more."""
         return self.me.timing.kill_at(self.t0)
 
     @property
-    def give_up_at(self) -> float:
-        """When patience ends. A first try, a read and a write, is made in any case, and has a second."""
-        if self.serial == 0:
-            return inf
-        if self.serial == 1 and not self.trouble and (not self.known or self.turn_at <= self.sent_at + FIRST_TRY):
-            return max(self.me.wait_until, self.sent_at + FIRST_TRY)
-        mute = self.mute_since + self.me.timing.lease_duration if self.me.live else inf
-        return min(self.me.wait_until, mute)
+    def permitted(self) -> bool:
+        """Whether all processes of earlier holders are dead, so that the term's command may start.
+
+        That now is past ``safe_at`` is not enough: the lock must have been this candidate's then.
+        """
+        return self.proof or self.t0 >= self.safe_at
 
     @property
-    def wake_at(self) -> float:
+    def give_up_at(self) -> float:
+        """When --wait ends. A first try, a read and a write, is made in any case, and has a second."""
+        if self.serial == 0:
+            return inf
+        if self.serial == 1 and not self.last_error and (not self.known or self.acquire_at <= self.sent_at + FIRST_TRY):
+            return max(self.me.wait_until, self.sent_at + FIRST_TRY)
+        unreachable_until = self.unreachable_since + self.me.timing.lease_duration if self.me.live else inf
+        return min(self.me.wait_until, unreachable_until)
+
+    @property
+    def wake_at(self) -> float:  # noqa: PLR0911 - a table
         """When the next step is due even if nothing happens: after a step, always later than that step."""
         match self.phase, self.pending:
             case Phase.FOLLOWING, None:
-                due = self.read_at if self.spent else min(self.read_at, self.turn_at)
-                return min(max(due, self.call_at), self.give_up_at)
+                due = self.resync_at if self.stale else min(self.resync_at, self.acquire_at)
+                return min(max(due, self.next_request_at), self.give_up_at)
             case Phase.FOLLOWING, Get():
                 return self.give_up_at
+            case Phase.HOLDING, pending:
+                return min(self.stop_at, self.give_up_at, inf if pending else self.next_request_at)
             case Phase.LEADING, None:
-                return max(self.read_at, self.call_at) if self.me.lasting else min(self.stop_at, self.call_at)
+                due = max(self.resync_at, self.next_request_at)
+                return due if self.me.non_expiring else min(self.stop_at, self.next_request_at)
             case Phase.LEADING, _:
                 return self.stop_at
             case Phase.RELEASING, None:
-                return min(self.call_at, self.release_by)
+                return min(self.next_request_at, self.release_by)
         return inf
 
     def copy(self) -> State:
-        """One that may be changed while this one stays: each step begins with it, so it is made without ceremony."""
+        """A copy that may be changed. Each step begins with one, so that it is made fast."""
         return State(*_all_of(self))
 
-    def mine(self, seen: Observed) -> bool:
-        """Whether the lock shows this very candidacy as its holder: the identity alone could be another process.
+    def held_by_me(self, observed: Observed | None) -> bool:
+        """Whether the lock shows this candidacy as its holder: the identity alone could be another process.
 
-        The control plane leaves the annotation as it finds it when it names somebody, and takes the acquireTime away,
-        which each write of ours has; it may do so although this candidate finds plain election only.
+        The control plane leaves the incarnation as it is when it nominates a candidate, and removes the acquireTime; it
+        may do so although this candidate finds plain election only. Of a multilock one object may be missing.
         """
-        named = not self.me.lasting and seen.record.acquired is None
-        held = seen.ours if self.me.lasting else seen.record.holder == self.me.identity
-        return held and seen.incarnation == self.incarnation and not named
+        if observed is None:
+            return False
+        if self.me.non_expiring:
+            return observed.ours and observed.incarnation == self.incarnation
+        record = observed.record
+        is_mine = (record.holder, observed.incarnation) == (self.me.identity, self.incarnation)
+        return is_mine and record.acquired is not None
 
-    def wholly_mine(self, seen: Observed | None) -> bool:
-        """Likewise, of a multilock in both of its objects."""
-        return seen is not None and self.mine(seen) and not seen.torn
+    def shows_me(self, observed: Observed) -> bool:
+        """Whether the lock, or one object of a multilock, shows this candidacy as its holder."""
+        return self.held_by_me(observed) or (
+            self.me.is_multilock and any(map(self.is_component_mine, observed.components))
+        )
 
-    def has(self, half: tuple[Record, str] | None) -> bool:
-        """Whether half a multilock shows this very candidacy."""
-        return half is not None and (half[0].holder, half[1]) == (self.me.identity, self.incarnation)
+    def is_component_mine(self, component: tuple[Record, str] | None) -> bool:
+        """Whether this object of a multilock shows this candidacy: its record and incarnation; None: it is missing."""
+        return component is not None and (component[0].holder, component[1]) == (self.me.identity, self.incarnation)
 
-    def named(self, seen: Observed) -> bool:
-        """Whether the control plane has named this candidate: it does so without an acquireTime."""
-        me, record = self.me, seen.record
-        return me.coordinated and record.holder == me.identity and record.acquired is None and not seen.fault
+    def is_released(self, observed: Observed) -> bool:
+        """Whether it is released, and all of it: an object of a multilock that was there and is missing may be held."""
+        return observed.is_release and not (observed.missing_objects & self.touched)
 
-    def lately(self, now: float) -> frozenset[tuple[int, float]]:
-        """The claims by which a term could still last."""
-        return frozenset(each for each in self.claims if now < self.me.timing.kill_at(each[1]))
+    def is_nominated(self, observed: Observed) -> bool:
+        """Whether the control plane has nominated this candidate, which has not written the lock yet."""
+        return self.me.coordinated and observed.is_nomination and observed.record.holder == self.me.identity
 
-    def given(self, seen: Observed) -> bool:
-        """Whether the last leader has named this candidate as the next: the right to write, like an empty holder."""
-        named = seen.given and seen.record.holder == self.me.identity and not seen.incarnation
-        return named and not (seen.torn or self.me.coordinated or self.me.lasting)
+    def is_handed_to_me(self, observed: Observed) -> bool:
+        """Whether the last leader, whose command was dead, has named this candidate as the next holder."""
+        marked = observed.handed_over and not observed.incarnation and observed.record.holder == self.me.identity
+        return marked and not (observed.incomplete or self.me.coordinated or self.me.non_expiring)
+
+    def is_proof(self, observed: Observed | None) -> bool:
+        """Whether a write over it proves that no process of an earlier holder is alive."""
+        if observed is None or observed.unwritten:
+            return not self.touched
+        return (
+            self.is_released(observed)
+            or self.is_handed_to_me(observed)
+            or (self.is_nominated(observed) and self.after_release)
+        )
+
+    def prefers_another(self, observed: Observed) -> bool:
+        """Whether the control plane wants another candidate to lead."""
+        return observed.preferred not in {"", self.me.identity}
 
 
 _all_of = attrgetter(*(each.name for each in fields(State)))
 
 
-def anew(s: State, incarnation: str, call_at: float = 0.0) -> State:
-    """The state of a new candidacy. Gone is not free to it either; patience was of the first candidacy."""
-    return State(
-        replace(s.me, wait_until=inf, one_try=False, live=False),
-        incarnation,
-        gone_wait=max(s.gone_wait, s.me.timing.lease_duration),
-        leader=s.leader,
-        losses=s.losses,
-        shortest=s.shortest,
-        denied=s.denied,
-        serial=s.serial,
-        call_at=call_at,
-    )
+def begin_candidacy(state: State, incarnation: str, next_request_at: float = 0.0) -> State:
+    """The state of the next candidacy of a supervisor. --wait is of the first candidacy."""
+    candidacy = State(replace(state.me, wait_until=inf, one_try=False, live=False), incarnation)
+    candidacy.safe_at, candidacy.longest, candidacy.touched = state.safe_at, state.longest, EVERY_OBJECT
+    candidacy.leader, candidacy.lost_races, candidacy.shortest = state.leader, state.lost_races, state.shortest
+    candidacy.watch_denied, candidacy.serial = state.watch_denied, state.serial
+    candidacy.next_request_at = next_request_at
+    return candidacy
 
 
-def resume(me: Candidate, incarnation: str, t0: float, *, acquired: int, transitions: int) -> State:
-    """The state of an elector that replaces one that died in the middle of a term: read the lock, then renew at once.
+def longest(state: State) -> int:
+    """Seconds: the longest lease duration that was seen on the lock, and the candidate's own."""
+    return max(state.longest, state.me.timing.lease_duration)
 
-    The predecessor must have been killed and reaped; what it sent may still arrive. ``t0`` is that of its last renewal
-    that is known.
+
+def resume(me: Candidate, incarnation: str, t0: float, own_record: Record, *, longest: int = 0) -> State:
+    """The state of an elector that replaces one that died in the middle of a term: it reads the lock, and renews.
+
+    The previous elector must have been killed and reaped; what it sent may still arrive. ``t0`` is that of its last
+    renewal that is known. ``longest``: seconds, as ``State.longest``.
     """
     return State(
         me,
         incarnation,
-        phase=Phase.LEADING,
-        gone_wait=me.timing.lease_duration,
+        Phase.LEADING,
+        longest=longest,
+        touched=EVERY_OBJECT,
+        stale=1,
         t0=t0,
-        sent=None,
-        acquired=acquired,
-        transitions=transitions,
+        own_record=own_record,
+        renew_times=None,
     )
 
 
-def resume_waiting(me: Candidate, incarnation: str, *, held: float = 0.0) -> State:
-    """The state of an elector that replaces one that died while waiting.
+def resume_waiting(me: Candidate, incarnation: str, now: float, *, longest: int = 0) -> State:
+    """The state of an elector that replaces one that died before its candidate led.
 
-    Its predecessor may have seen the lock held, for ``held`` seconds from now on, so a missing one is not free; and
-    may have written to it, over whomever.
+    The previous elector may have written the lock. ``safe_at`` is at least what the previous one's was.
     """
-    return State(me, incarnation, gone_wait=max(held, me.timing.lease_duration), doubt=True)
+    state = State(me, incarnation, longest=longest, touched=EVERY_OBJECT)
+    state.safe_at = now + max(longest, me.timing.lease_duration)
+    state.t0 = now if me.non_expiring else -inf
+    return state
+
+
+def next_incarnation(incarnation: str) -> str:
+    """The incarnation after this one in one candidacy: a term that started nothing has ended."""
+    root, _, number = incarnation.partition(".")
+    return f"{root}.{int(number or 0) + 1}"

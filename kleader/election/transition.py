@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.events import Action, Failure, Instant, Kind
 from kleader.election.record import UNKNOWN, fresh_time
-from kleader.election.state import Phase, State, anew
+from kleader.election.state import Phase, State, begin_candidacy
 from kleader.election.timing import JITTER
 
 _MOST_JITTERED = 1.1  # times the seconds of stay_away
@@ -19,7 +20,7 @@ _MOST_POLLS, _LITTLE_JITTER = 5, 0.2  # operator-lib's: the fifth pause and all 
 class Transition:
     """The next state, the instant of the step, and what is to be done so far."""
 
-    s: State
+    state: State
     now: Instant
     actions: list[Action] = field(default_factory=list)
 
@@ -30,88 +31,89 @@ class Transition:
     @property
     def wall(self) -> int:
         """The wall clock as far as the lock's records keep it."""
-        return self.now.wall // self.s.me.tick * self.s.me.tick
+        return self.now.wall // self.state.me.tick * self.state.me.tick
 
     def fresh_time(self, previous: int | None) -> int:
         """A renewTime that every reader tells from ``previous``."""
-        return fresh_time(previous, self.now.wall, self.s.me.tick)
+        return fresh_time(previous, self.now.wall, self.state.me.tick)
 
     def send(self, request: e.Get | e.Write) -> None:
         """Make a request. The instant of this step is before it is sent: a term may count from it."""
-        s = self.s
-        s.pending, s.serial, s.sent_at, s.news = request, request.serial + 1, self.now.boot, False
+        state = self.state
+        state.pending, state.serial, state.sent_at = request, request.serial + 1, self.now.boot
         self.do(request)
 
     def pause(self, failure: Failure) -> None:
         """Leave the API server alone for as long as a failure calls for; a first one is tried again at once."""
-        s, luck, period = self.s, self.now.luck, self.s.me.timing.retry_period
+        state, luck, period = self.state, self.now.luck, self.state.me.timing.retry_period
         lost_or_raced = failure.kind in (Kind.CONFLICT, Kind.MISSING, Kind.UNREACHABLE)
         asked = max(failure.retry_after, 1.0 if failure.kind is Kind.THROTTLED else 0.0)
-        if asked and s.phase is Phase.FOLLOWING:
+        if asked and state.phase is Phase.FOLLOWING:
             self.retry_after(asked)
             wait = 0.0
         elif asked:
             wait = min(asked, period) * (1 - luck / 10)
-        elif s.stumbles == 0 and lost_or_raced:
+        elif state.consecutive_failures == 0 and lost_or_raced:
             wait = 0.0
-        elif failure.kind in (Kind.CONFLICT, Kind.MISSING) or s.phase is Phase.RELEASING:
+        elif failure.kind in (Kind.CONFLICT, Kind.MISSING) or state.phase is Phase.RELEASING:
             wait = period / 10 * (1 + luck)
-        elif s.phase is Phase.LEADING:
-            wait = max(0.0, s.sent_at + period - self.now.boot)
+        elif state.phase in {Phase.HOLDING, Phase.LEADING}:
+            wait = max(0.0, state.sent_at + period - self.now.boot)
         else:
             wait = self.poll_period()
-        s.call_at = max(s.call_at, self.now.boot + wait)  # a watch may have been told to stay away for longer
-        s.stumbles += 1
+        wait_until = self.now.boot + wait
+        state.next_request_at = max(state.next_request_at, wait_until)  # a watch may have been asked for longer
+        state.consecutive_failures += 1
 
     def retry_after(self, seconds: float) -> None:
         """Make no request for as long as the API server asks, for a lease duration at most: nobody may lead by then."""
-        self.stay_away(min(seconds, self.s.me.timing.lease_duration / _MOST_JITTERED))
+        self.stay_away(min(seconds, self.state.me.timing.lease_duration / _MOST_JITTERED))
 
     def stay_away(self, seconds: float) -> None:
         """Make no request for so long, and for up to a tenth longer: others may have been asked to do the same."""
-        self.s.call_at = max(self.s.call_at, self.now.boot + seconds * (1 + self.now.luck / 10))
+        self.state.next_request_at = max(self.state.next_request_at, self.now.boot + seconds * (1 + self.now.luck / 10))
 
     def poll_period(self) -> float:
         """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself.
 
         Without expiry operator-lib's: 1 s doubling to 16 s, lengthened by up to a fifth; the retry period for a leader.
         """
-        s = self.s
-        if not s.me.lasting:
-            return s.me.timing.retry_period * (1 + self.now.luck * JITTER)
-        if s.phase is Phase.LEADING:
-            return s.me.timing.retry_period
-        s.polls = min(s.polls + 1, _MOST_POLLS)
-        return 2.0 ** (s.polls - 1) * (1 + self.now.luck * _LITTLE_JITTER)
+        state = self.state
+        if not state.me.non_expiring:
+            return state.me.timing.retry_period * (1 + self.now.luck * JITTER)
+        if state.phase is Phase.LEADING:
+            return state.me.timing.retry_period
+        state.polls = min(state.polls + 1, _MOST_POLLS)
+        return 2.0 ** (state.polls - 1) * (1 + self.now.luck * _LITTLE_JITTER)
 
     def observe_leader(self, holder: str) -> None:
         """Tell who leads, once for each change."""
-        if holder not in {self.s.leader, UNKNOWN}:
-            self.s.leader = holder
+        if holder not in {self.state.leader, UNKNOWN}:
+            self.state.leader = holder
             self.do(e.NewLeader(holder))
 
     def unwatch(self) -> None:
         """End the watch, if there is one."""
-        if self.s.watching:
-            self.s.watching = False
+        if self.state.watching:
+            self.state.watch_began_at = inf
             self.do(e.Unwatch())
 
-    def begin_anew(self, incarnation: str, *, aside: bool) -> None:
-        """Become a candidate once more; where another is to lead, after a lease duration without a request."""
-        pause = self.s.me.timing.lease_duration if aside else 0.0
+    def begin_candidacy(self, restart: e.Restart) -> None:
+        """Contend once more; where another candidate is to lead, after a lease duration without a request."""
+        pause = self.state.me.timing.lease_duration if restart.aside else 0.0
         if pause:
             self.do(e.Report("standing_aside", f"standing aside for {text(pause)}, for another to lead", usual=True))
-        self.s = anew(self.s, incarnation, self.now.boot + pause)
+        self.state = begin_candidacy(self.state, restart.incarnation, self.now.boot + pause)
 
-    def over(self, *, released: bool, why: str = "") -> None:
-        """End, or begin once more. What is still under way does not matter any more."""
-        s = self.s
+    def end(self, *, released: bool, why: str = "") -> None:
+        """End the candidacy, or begin the next one. The answer to what is still under way does not matter any more."""
+        state = self.state
         self.unwatch()
-        if s.again:
-            told = f"released the lock{why and ': '}{why}" if released else f"did not release the lock: {why}"
-            self.do(e.Report("released" if released else "not_released", told, usual=released))
-            self.begin_anew(s.again, aside=s.aside)
+        if state.restart:
+            what = f"released the lock{why and ': '}{why}" if released else f"did not release the lock: {why}"
+            self.do(e.Report("released" if released else "not_released", what, usual=released))
+            self.begin_candidacy(state.restart)
             return
-        if s.phase is not Phase.OVER:
-            self.do(s.verdict or e.Released(released, why))
-        s.phase, s.pending = Phase.OVER, None
+        if state.phase is not Phase.OVER:
+            self.do(state.exit_reason or e.Released(released, why))
+        state.phase, state.pending = Phase.OVER, None

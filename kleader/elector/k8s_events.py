@@ -47,9 +47,9 @@ class EventRecorder:
         """Note the election's state, after each step; record the end of a term, whatever ended it."""
         if self.label:
             self.label.follow(state)
-        if state.phase is Phase.LEADING or (state.phase is Phase.RELEASING and state.led):
-            self._references = lock.references(state.seen) if state.seen else self._references
-        else:
+        if state.phase is Phase.LEADING:
+            self._references = lock.references(state.observed) if state.observed else self._references
+        elif state.phase is not Phase.RELEASING:
             for reference in self._references:
                 self.record(reference, STOPPED)
             self._references = ()

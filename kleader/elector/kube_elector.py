@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kleader.election.acquire import SILENT
 from kleader.election.timing import JITTER
-from kleader.elector import successor
 from kleader.elector.k8s_events import EventRecorder
 from kleader.elector.loop import Loop
 from kleader.elector.pod_label import Pod, PodLabel
@@ -73,7 +72,6 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             plan.lease_duration,
             warn=partial(log.warning, event="lock_warning"),
             force=plan.force,
-            held=successor.heard(plan, assign),
             candidate=candidate,
             context=context,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kleader import system
 from kleader.election import events as e
-from kleader.election.elector import Candidate, Phase, State, resume, resume_waiting, step
+from kleader.election.elector import Candidate, Phase, State, step
 from kleader.election.timing import Timing
 from kleader.elector import successor
 from kleader.elector.api_run_record import RunRecord
@@ -124,13 +124,10 @@ class Loop:
             *((math.inf, False, False) if self._term > 1 else _patience(plan)),
             **self._lock.properties._asdict(),
         )
-        if assign.leading:
-            self._state = resume(
-                me, assign.incarnation, assign.t0, acquired=assign.acquired, transitions=assign.transitions,
-            )  # fmt: skip
-        elif assign.replaces:
-            held = successor.heard(plan, assign)
-            self._state = resume_waiting(me, assign.incarnation, held=held)
+        if assign.leading or assign.replaces:
+            self._state = successor.resumed(me, assign, system.clock())
+            if memory := successor.remember(self._term, None, self._state):
+                self._say(memory)
         else:
             self._state = State(me, assign.incarnation)
         for event in (e.TimerFired(), *self._early):
@@ -151,7 +148,7 @@ class Loop:
             return
         now = e.Instant(system.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         before, (self._state, actions) = self._state, step(self._state, event, now)
-        if memory := successor.told(self._term, before, self._state):
+        if memory := successor.remember(self._term, before, self._state):
             self._say(memory)
         if facts := measured(self._term, before, event, self._state, now.boot):
             self._say(facts)
@@ -218,8 +215,8 @@ class Loop:
             self._watchdog.kill_at = lead.kill_at
         token, acquired, transitions = lead.token, lead.acquired, lead.transitions
         done = ""
-        if self._lock and self._state and self._state.seen:  # the answer to the write that acquired it
-            done = self._run_record.done(self._lock, self._state.seen)
+        if self._lock and self._state and self._state.observed:  # the answer to the write that acquired it
+            done = self._run_record.done(self._lock, self._state.observed)
         self._say(m.Lead(self._term, lead.stop_at, lead.kill_at, token, acquired, transitions, self._namespace, done))
         self._predecessor.tell(self._log, system.clock())
         if self._recorder:
@@ -262,7 +259,7 @@ class Loop:
         if state is None or state.phase is not Phase.RELEASING:
             return 0.0
         took = await self._recorder.settle(timeout / 2) if self._recorder else 0.0
-        last = (state.aside or not state.again) and not write.record.holder
+        last = (state.restart is None or state.restart.aside) and not write.record.holder
         return took + (await self._leave(timeout - took) if last else 0.0)
 
     async def _leave(self, timeout: float) -> float:
@@ -415,7 +412,7 @@ class Loop:
 
     @property
     def _waits(self) -> bool:
-        return self._state is not None and self._state.phase is Phase.FOLLOWING
+        return self._state is not None and self._state.phase in {Phase.FOLLOWING, Phase.HOLDING}
 
 
 def _descriptor(timer: system.Timer) -> int | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def measured(term: int, before: State, event: e.Event, after: State, now: float) -> m.Measured | None:
     """The message for the supervisor; None if nothing is to be counted. ``now``: seconds on CLOCK_BOOTTIME."""
-    led = before.phase is after.phase is Phase.LEADING and not after.me.lasting
+    led = before.phase is after.phase is Phase.LEADING and not after.me.non_expiring
     renewed = led and isinstance(event, e.WriteDone) and after.t0 > before.t0
     found = m.Measured(
         term,

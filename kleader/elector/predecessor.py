@@ -26,31 +26,31 @@ class Predecessor:
         """Say once, for a log that says more, what the lock was like when it was read first."""
         if self._found or not state.known:
             return
-        self._found, seen = True, state.seen
+        self._found, seen = True, state.observed
         what = "found no lock: the first leader makes it"
         if seen and seen.fault:
             what = f"found the lock unreadable: {seen.fault}"
         elif seen and not seen.record.holder:
             what = "found the lock free"
         elif seen:
-            kept = "" if state.me.lasting else f", for {text(seen.record.duration)} after each renewal"
+            kept = "" if state.me.non_expiring else f", for {text(seen.record.duration)} after each renewal"
             what = f"found the lock held by {called(seen.record.holder)[:256]}{kept}"
         log.debug(what, event="lock_observed")
 
     def note(self, state: State, now: float, log: Log) -> None:
         """What is known of the lock after a step."""
         self._find(state, log)
-        seen = state.seen
+        seen = state.observed
         holder = seen.record.holder if seen else ""
-        given = seen is not None and seen.given
-        own = seen is not None and (holder == state.me.identity or state.mine(seen))
+        given = seen is not None and seen.handed_over
+        own = seen is not None and (holder == state.me.identity or state.held_by_me(seen))
         if not state.known or holder == UNKNOWN or (own and not given):
             return
-        self._sign = "to have it" if state.me.lasting else "to renew it"
+        self._sign = "to have it" if state.me.non_expiring else "to renew it"
         if holder and not given:
-            self._who, self._until, self._gave_up = holder, state.seen_at, False
+            self._who, self._until, self._gave_up = holder, state.observed_at, False
         elif not self._gave_up:
-            self._until, self._gave_up = (state.seen_at if seen else now), True
+            self._until, self._gave_up = (state.observed_at if seen else now), True
 
     def tell(self, log: Log, now: float) -> None:
         """Say since when nobody led. Nothing of a lock that nobody was seen to hold."""

@@ -1,27 +1,42 @@
-"""What an elector that waits tells of the lock for the one that may replace it: how long it is held."""
+"""What an elector tells the supervisor for the elector that may replace it.
+
+Of the lock delay that is the longest lease duration that was seen: the next elector counts it from its own start, which
+is later than any ``safe_at`` before. A lock that does not expire has a memory of its own.
+"""
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING
 
+from kleader.election.record import Record
+from kleader.election.state import next_incarnation, resume, resume_waiting
 from kleader.ipc import messages as m
-from kleader.ipc.plan import FOR_LIFE
 
 if TYPE_CHECKING:
-    from kleader.election.state import State
-    from kleader.ipc.plan import Plan
+    from kleader.election.state import Candidate, State
 
 
-def told(term: int, before: State, after: State) -> m.Remember | None:
-    """None where a step has changed nothing of it. A lock that does not expire has a memory of its own."""
-    if after.me.lasting or after.gone_wait == before.gone_wait:
+def remember(term: int, before: State | None, after: State) -> m.Remember | None:
+    """The message before what a step asks for is done; None where a step has changed nothing of it.
+
+    ``before``: None of a replacement elector, before its first step: its incarnation may be another.
+    """
+    told = before and (before.longest, before.incarnation)
+    if after.me.non_expiring or (after.longest, after.incarnation) == told:
         return None
-    return m.Remember(term, str(ceil(after.gone_wait)))
+    return m.Remember(term, f"{after.longest} {after.incarnation}")
 
 
-def heard(plan: Plan, assign: m.Assign) -> int:
-    """For how many seconds from now on whoever an elector before this one has seen may hold it; 0: there was none."""
-    if not (assign.leading or assign.replaces):
-        return 0
-    return max(plan.lease_duration, int(assign.memory or 0) if plan.lock != FOR_LIFE else 0)
+def resumed(me: Candidate, assign: m.Assign, now: float) -> State:
+    """The state of an elector that replaces another one. A term keeps its incarnation; a candidate gets the next."""
+    longest, incarnation = 0, assign.incarnation
+    if assign.memory and not me.non_expiring:
+        seconds, _, last = assign.memory.partition(" ")
+        longest = int(seconds)
+        if last.partition(".")[0] == assign.incarnation:
+            incarnation = last
+    if assign.leading:
+        own_record = Record(me.identity, me.timing.lease_duration, assign.acquired, None, assign.transitions)
+        return resume(me, incarnation, assign.t0, own_record, longest=longest)
+    incarnation = incarnation if me.non_expiring else next_incarnation(incarnation)
+    return resume_waiting(me, incarnation, now, longest=longest)

@@ -17,9 +17,9 @@ class LockProperties(NamedTuple):
 
     tick: int = 1  # resolution of the record's times, in microseconds
     rivals_expire: bool = False  # rivals may be older than client-go 0.27, and expire a record by their own duration
-    coordinated: bool = False  # the control plane names the leader
-    twofold: bool = False  # two objects: a watch event shows one of them
-    lasting: bool = False  # it does not expire
+    coordinated: bool = False  # the control plane nominates the leader
+    is_multilock: bool = False  # two objects: a watch event shows one of them
+    non_expiring: bool = False
 
 
 class Lock(Protocol):

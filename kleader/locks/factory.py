@@ -56,15 +56,13 @@ def make_lock(  # noqa: PLR0913, PLR0917 - what identifies a lock
     *,
     warn: Callable[[str], None] = lambda _: None,
     force: bool = False,
-    held: int = 0,
     candidate: LeaseCandidate | None = None,
     context: PodContext | None = None,
 ) -> Lock:
     """The lock of this kind (kinds of ``kleader.ipc.plan``) and name, for a candidate with this lease duration.
 
-    ``warn`` gets sentences for a person. ``force`` permits an Endpoints that a Service would lose. ``held``: seconds
-    for which the holder that an earlier elector observed may hold a multilock; 0: none. ``candidate``: for coordinated
-    election, which only Leases have. ``context``: for leader-for-life.
+    ``warn`` gets sentences for a person. ``force`` permits an Endpoints that a Service would lose. ``candidate``: for
+    coordinated election, which only Leases have. ``context``: for leader-for-life.
     """
     if candidate:
         coordinated = CoordinatedLease(api, namespace, name, labels, warn)
@@ -73,4 +71,4 @@ def make_lock(  # noqa: PLR0913, PLR0917 - what identifies a lock
     if context:
         return LeaderForLifeLock(api, namespace, name, labels, warn, context)
     primary, *secondary = component_locks(kind, api, namespace, name, labels, warn, force=force)
-    return MultiLock(primary, secondary[0], lease_duration, held) if secondary else primary
+    return MultiLock(primary, secondary[0], lease_duration) if secondary else primary

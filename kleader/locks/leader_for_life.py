@@ -77,7 +77,7 @@ class LeaderForLifeLock(ObjectLock):
     api_version = "v1"
     kind = "ConfigMap"
     plural = "configmaps"
-    properties = LockProperties(lasting=True)
+    properties = LockProperties(non_expiring=True)
 
     def __init__(  # noqa: PLR0913, PLR0917 - as any lock, and its Pod
         self,
@@ -269,7 +269,7 @@ class LeaderForLifeLock(ObjectLock):
             version,
             fault,
             snapshot,
-            beside=owner.uid if owner else "",
+            components=owner.uid if owner else "",
             ours=ours,
             dead=dead,
             request=from_text(annotation(found, REQUEST)) if found else None,

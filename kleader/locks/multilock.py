@@ -1,24 +1,22 @@
 """Two locks held as one, for a fleet that changes from the first kind to the second: client-go's MultiLock, made safe.
 
-Where it departs from client-go, whose letter lets two lead at once:
+Where it departs from client-go, whose letter lets two candidates lead at once:
 
-- A write counts only if both answers show it, from before the first of both requests.
-- Holders that differ count as held, by somebody unknown, for the longest of both records' durations and one's own.
-- Each of both is written with the version that the decision saw, and created only where the decision saw it missing.
-  So nothing that already exists is tolerated at a creation: it is a conflict, and both are read again.
-- One that was there and is missing, or has no record, does not make the lock free, whatever the other says.
-- One that is created beside the other, or has no record any more, begins without transitions, whatever that has:
-  somebody may have had it meanwhile.
+- A write counts only if both answers show it. The term counts from before the first of both requests.
+- It is held by a candidate only if both objects show that candidate, and released only if both are released. Everything
+  else is an unknown holder.
+- Each object is written over the version that the decision saw, and created only where the decision saw it missing.
+  An object that exists already is a conflict at a creation.
+- A release writes each object over its own version, whatever becomes of the other: so half a release can be finished.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kleader.election.events import Kind, Observed
+from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.kube.errors import LockError
 from kleader.kube.merged_watch import merge_watches
@@ -33,63 +31,55 @@ if TYPE_CHECKING:
 
 
 class _Pair(NamedTuple):
-    """What the first and the second lock showed; None: there is no such object."""
+    """What the primary and the secondary lock showed; None: there is no such object."""
 
-    first: Observed | None
-    second: Observed | None
+    primary: Observed | None
+    secondary: Observed | None
 
 
 class MultiLock:
-    """``primary`` and ``secondary``, for a candidate with this lease duration. The fencing token is the primary's.
+    """``primary`` and ``secondary``, for a candidate with this lease duration, in seconds."""
 
-    ``held``: for how many seconds either may be held, as an elector before this one has seen; 0: there was none.
-    """
-
-    def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int, held: int = 0) -> None:
+    def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int) -> None:
         self.namespace = primary.namespace
-        self.properties = primary.properties._replace(twofold=True)
+        self.properties = primary.properties._replace(is_multilock=True)
         self._locks = (primary, secondary)
-        self._least = lease_duration
-        self._known = [held] * 2  # the duration that each showed last; 0: never there
-        # the first two holders that each showed, with their incarnations, which client-go leaves as it finds them;
-        # None: whoever may have had it while it was not seen
-        self._shown: tuple[set[tuple[str, str] | None], ...] = (set(), set())
+        self._lease_duration = lease_duration
 
     async def get(self, timeout: float) -> Observed:
         """Both as they are now; Kind.MISSING if there is neither."""
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
-        first = await _find(self._locks[0], end - clock())
-        try:
-            second = await _find(self._locks[1], end - clock())
-        except LockError as error:
-            self._remember(_Pair(first, None))
-            raise LockError(*error.failure._replace(held=self._known[0] if first else 0)) from None
-        seen = self._both(_Pair(first, second))
-        if seen is None:
+        primary = await _find(self._locks[0], end - clock())
+        observed = self._together(_Pair(primary, await _find(self._locks[1], end - clock())))
+        if observed is None:
             raise LockError(Kind.MISSING, "there is neither of both locks")
-        return seen
+        return observed
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
-        """First the primary, then the secondary; a failure in between leaves them different, which counts as held."""
+        """First the primary, then the secondary. ``Failure.half_done``: one of them may have been written.
+
+        A release or a handover goes on to the secondary although the primary was not written. Else the next holder
+        would find two locks that differ until the lease has run out.
+        """
         clock = asyncio.get_running_loop().time
         end = clock() + timeout
         written: list[Observed] = []
-        for i, (lock, before) in enumerate(zip(self._locks, base.base if base else _Pair(None, None), strict=True)):
-            begun = replace(record, transitions=0) if base and (before is None or self._missed(i, before)) else record
+        failures: list[Failure] = []
+        for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
             try:
-                seen = await lock.write(before, begun, incarnation, end - clock())
+                observed = await lock.write(before, record, incarnation, end - clock())
+                _check(observed, before, record, incarnation)
             except LockError as error:
-                if before is None and error.failure.kind in {Kind.CONFLICT, Kind.UNREACHABLE}:
-                    self._known[i] = self._known[i] or self._least  # and may be gone when it is read
-                    self._shown[i].add(None)
-                raise LockError(*error.failure._replace(held=self._known[0] if written else 0)) from None
-            shown = (seen.record, seen.incarnation, seen.fault) == (begun, incarnation, "")
-            if not shown or (before and seen.version == before.version):
-                raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
-            written.append(seen)
-            self._known[i] = self._known[i] or self._least  # it is there, whatever becomes of the other
-        both = self._both(_Pair(*written))
+                failures.append(error.failure)
+                if incarnation:
+                    break
+            else:
+                written.append(observed)
+        if failures:
+            unknown = [failure for failure in failures if failure.kind is Kind.UNREACHABLE]
+            raise LockError(*(unknown or failures)[0]._replace(half_done=bool(written)))
+        both = self._together(_Pair(*written))
         assert both is not None  # noqa: S101 - both are there
         return both
 
@@ -99,9 +89,9 @@ class MultiLock:
         now = list(pair)
         watches = [lock.watch(part, timeout) for lock, part in zip(self._locks, pair, strict=True)]
         async with aclosing(merge_watches(watches)) as changes:
-            async for which, seen in changes:
-                now[which] = seen
-                yield self._both(_Pair(*now))
+            async for which, observed in changes:
+                now[which] = observed
+                yield self._together(_Pair(*now))
 
     @property
     def ended_run(self) -> Run | None:
@@ -137,28 +127,22 @@ class MultiLock:
         ]
 
     def register(self) -> None:
-        """A candidate shows nowhere but in the lock."""
+        """Nothing: a candidate shows only in the lock."""
 
     async def unregister(self, timeout: float) -> None:
-        """Likewise."""
+        """Nothing."""
 
-    # --- what two objects say together
-
-    def _both(self, pair: _Pair) -> Observed | None:
+    def _together(self, pair: _Pair) -> Observed | None:
+        """What two objects say together: the holder that both have; an unknown one where they differ."""
         present = [part for part in pair if part]
         if not present:
             return None
-        missed = [self._missed(i, part) for i, part in enumerate(pair)]
-        gone = any(missed)
         records, incarnations = [part.record for part in present], {part.incarnation for part in present}
         agreed = len({record.holder for record in records}) == 1
+        incomplete = any(part is None or part.unwritten for part in pair)
         durations = [record.duration for record in records]
-        if gone or not agreed:
-            durations += [self._least, *self._known]
-        self._remember(pair)
-        for is_missed, shown in zip(missed, self._shown, strict=True):
-            if is_missed:
-                shown.add(None)
+        if not agreed:
+            durations.append(self._lease_duration)
         record = Record(
             records[0].holder if agreed else UNKNOWN,
             max(durations),
@@ -166,40 +150,24 @@ class MultiLock:
             max((each.renewed for each in records if each.renewed is not None), default=None),
             max(each.transitions for each in records),
         )
-        incarnation = incarnations.pop() if agreed and len(incarnations) == 1 else ""
         return Observed(
             record,
-            incarnation,
-            version=pair.first.version if pair.first else "",
-            second=pair.second.version if pair.second else "",
+            incarnations.pop() if agreed and len(incarnations) == 1 else "",
+            version="/".join(part.version if part else "" for part in pair),
             fault="; ".join(part.fault for part in present if part.fault),
             base=pair,
-            torn=gone or (len(present) == 1 and incarnation != ""),
-            gone=gone,
-            created=any(
-                part and not part.record.transitions and shown - {(part.record.holder, part.incarnation)}
-                for part, shown in zip(pair, self._shown, strict=True)
-            ),
-            beside=tuple(part and (part.record, part.incarnation) for part in pair),
+            components=tuple(part and (part.record, part.incarnation) for part in pair),
+            incomplete=incomplete,
+            handed_over=agreed and not incomplete and all(part.handed_over for part in present),
             request=next((part.request for part in present if part.request), None),
-            given=agreed and not gone and all(part and part.given for part in pair),
         )
 
-    def _missed(self, i: int, part: Observed | None) -> bool:
-        """Whether this one was there, and is missing or has no record any more."""
-        return self._known[i] > 0 and not _written(part)
 
-    def _remember(self, pair: _Pair) -> None:
-        """What is there; what is not is as it was, and so is what was created anew by who is no candidate."""
-        for i, part in enumerate(pair):
-            if part and _written(part):
-                self._known[i] = max(1, part.record.duration, self._known[i] if part.fault else 0)
-                if len(self._shown[i]) <= 1:
-                    self._shown[i].add((part.record.holder, part.incarnation))
-
-
-def _written(part: Observed | None) -> bool:
-    return part is not None and (not part.record.unwritten or bool(part.fault))
+def _check(observed: Observed, before: Observed | None, record: Record, incarnation: str) -> None:
+    """LockError unless an answer shows what was written, under another version than before."""
+    shown = (observed.record, observed.incarnation, observed.fault) == (record, incarnation, "")
+    if not shown or (before and observed.version == before.version):
+        raise LockError(Kind.UNREACHABLE, "the API server's answer does not show what was written")
 
 
 async def _find(lock: ObjectLock, timeout: float) -> Observed | None:

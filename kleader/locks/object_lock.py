@@ -164,7 +164,7 @@ class ObjectLock:
             fault,
             found,
             request=from_text(annotation(found, REQUEST)),
-            given=not fault and self.is_handed_over(found, record),
+            handed_over=not fault and self.is_handed_over(found, record),
         )
 
     # --- for subclasses

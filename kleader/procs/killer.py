@@ -1,4 +1,7 @@
-"""The one killer: SIGKILL for every process that is found, in rounds, until it is proven that none is alive."""
+"""The one killer: SIGKILL for every process that is found, in rounds, until it is proven that none is alive.
+
+Nothing is released before: "The life of a term" in CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_created_objects_are_exactly_those_of_client_go(place: Place, client: Cl
     lock = client.lock(place)
     assert refused(lock.get).kind is Kind.MISSING
     written = lock.write(None, MINE.record)
-    assert (written.record, written.incarnation, written.fault, written.torn) == (MINE.record, "term", "", False)
+    assert (written.record, written.incarnation, written.fault, written.incomplete) == (MINE.record, "term", "", False)
     for thing, kind in zip(place.objects(), place.kinds, strict=True):
         kept = {INCARNATION: "term"} | ({} if kind == "Lease" else {LEADER: annotation(MINE)})
         assert thing["metadata"]["annotations"] == kept
@@ -94,7 +94,7 @@ def test_an_update_writes_the_record_to_the_letter_of_client_go(place: Place, cl
     before = place.plant(LED)
     lock = client.lock(place)
     seen = lock.get()
-    assert (seen.record, seen.incarnation, seen.fault, seen.torn) == (LED.record, "", "", False)
+    assert (seen.record, seen.incarnation, seen.fault, seen.incomplete) == (LED.record, "", "", False)
     written = lock.write(seen, MINE.record)
     again = lock.write(written, LATER.record)
     assert len({seen.version, written.version, again.version}) == 3
@@ -120,7 +120,7 @@ def test_object_without_a_record_is_a_free_lock(place: Place, client: Client) ->
     place.plant()
     lock = client.lock(place)
     seen = lock.get()
-    assert (seen.record, seen.incarnation, seen.fault, seen.torn) == (Record(), "", "", False)
+    assert (seen.record, seen.incarnation, seen.fault, seen.incomplete) == (Record(), "", "", False)
     lock.write(seen, MINE.record)
     assert place.entry() == MINE
 
@@ -288,11 +288,11 @@ def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
             assert failure.kind is Kind.UNREACHABLE
             now = lock.get()
             if path == there.paths[-1]:
-                assert (now.record, now.incarnation, now.torn) == (MINE.record, "t", False)
+                assert (now.record, now.incarnation, now.incomplete) == (MINE.record, "t", False)
             elif base:
                 assert now.record.holder == UNKNOWN
             else:
-                assert now.torn
+                assert now.incomplete
 
 
 # --- records that say something, but not beyond doubt
@@ -411,7 +411,7 @@ def test_a_watch_tells_what_happens_after_the_version_that_was_seen_and_to_this_
         place.delete()
         told = [watch.next() for _ in place.kinds]
         assert told[-1] is None
-        assert all(state is None or state.torn for state in told)
+        assert all(state is None or state.incomplete for state in told)
         place.plant(LED)
         told = [watch.next() for _ in place.kinds]
         assert told[-1]
@@ -426,7 +426,7 @@ def test_a_watch_from_nothing_tells_the_present_state_first(place: Place, client
             for watch in (from_the_start, later):
                 told = [watch.next() for _ in place.kinds]
                 assert told[-1]
-                assert (told[-1].record, told[-1].torn) == (LED.record, False)
+                assert (told[-1].record, told[-1].incomplete) == (LED.record, False)
 
 
 def test_a_state_that_was_watched_is_the_base_of_a_write(place: Place, client: Client) -> None:
@@ -477,19 +477,19 @@ def test_multilock_with_two_holders_is_held_for_the_longer_duration(double: Plac
 
 
 def test_multilock_reads_the_record_of_a_candidate_that_uses_one_object_alone(double: Place, client: Client) -> None:
-    """Its record counts, and the other object is created beside it, at first without transitions."""
+    """Its record counts, and the other object is created beside it."""
     for number, kind in enumerate(double.kinds):
         there = double.named(f"x{number}")
         there.plant_one(kind, LED)
         lock = client.lock(there)
         seen = lock.get()
-        assert (seen.record, seen.torn) == (LED.record, False)
+        assert (seen.record, seen.incomplete) == (LED.record, True)
         written = lock.write(seen, MINE.record)
-        assert [entry_of(each) for each in there.objects()][1 - number] == MINE._replace(transitions=0)
+        assert [entry_of(each) for each in there.objects()][1 - number] == MINE
         lock.write(written, LATER.record)
         assert there.entry() == LATER
 
 
 def test_the_fencing_token_is_the_first_objects(double: Place, client: Client) -> None:
     lock = client.lock(double)
-    assert lock.write(None, MINE.record).version == double.versions()[0]
+    assert lock.write(None, MINE.record).token == double.versions()[0]

@@ -75,15 +75,15 @@ def test_named_successor_is_shown_until_the_record_is_written_again(place: Place
     place.plant(HELD, "term")
     lock = client.lock(place)
     written = lock.write(lock.get(), GIVEN.record, "")
-    assert (written.given, written.incarnation, written.record) == (True, "", GIVEN.record)
-    assert lock.get().given
+    assert (written.handed_over, written.incarnation, written.record) == (True, "", GIVEN.record)
+    assert lock.get().handed_over
     for path, thing in zip(place.paths, place.objects(), strict=True):
         anew = GIVEN._replace(renewed=1.000001)
         assert entry_of(thing) == GIVEN
         patch = {"spec": spec(anew)} if thing["kind"] == "Lease" else {}
         place.plane.api.merge(path, patch or {"metadata": {"annotations": {LEADER: annotation(anew)}}})
     seen = lock.get()
-    assert (seen.given, seen.incarnation) == (False, "")
+    assert (seen.handed_over, seen.incarnation) == (False, "")
     assert seen.record.holder == "heir"
 
 
@@ -92,14 +92,14 @@ def test_label_or_request_does_not_cancel_a_handover(place: Place, client: Clien
     lock = client.lock(place)
     lock.write(lock.get(), GIVEN.record, "")
     place.label(somebody="else")
-    assert lock.get().given
+    assert lock.get().handed_over
 
 
 def test_named_successor_removes_the_note_when_it_acquires_the_lock(place: Place, client: Client) -> None:
     place.plant(HELD, "term")
     lock = client.lock(place)
     taken = lock.write(lock.write(lock.get(), GIVEN.record, ""), TAKEN.record, "term-2")
-    assert (taken.given, taken.incarnation) == (False, "term-2")
+    assert (taken.handed_over, taken.incarnation) == (False, "term-2")
     for thing in place.objects():
         assert NOTE not in thing["metadata"]["annotations"]
         assert NOTE not in thing["metadata"]["annotations"].get(LEADER, "")
@@ -116,6 +116,6 @@ def test_multilock_handed_over_in_one_object_alone_names_no_successor(
         for path in place.paths:
             other = place.plane.api.get(path)
             place.plane.api.delete(path)
-            assert not lock.get().given
+            assert not lock.get().handed_over
             del other["metadata"]["resourceVersion"], other["metadata"]["uid"]
             place.plane.api.create(other)

@@ -266,7 +266,7 @@ def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_a
     assert "lost the lock: the lock is held by better" in slow.err
     coordinated.leads(2, "better")
     coordinated.witness.check(terms=2)
-    assert "who led before may still run: waiting" in coordinated.processes["better"].err
+    assert "earlier holder may still run: waiting" in coordinated.processes["better"].err
     holders = list(dict.fromkeys(seen["spec"].get("holderIdentity", "") for _, seen in history.states))
     assert holders == ["slow", "better"]
     trials.count(1, "leaders replaced alive by the control plane")

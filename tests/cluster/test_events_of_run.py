@@ -89,7 +89,7 @@ def test_each_object_of_a_lock_gets_events_when_leading_begins_and_ends(
     wait_told(place, STOPPED)
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
-    usual = ("named to lead; who led before may still run", "the API server warns: ")
+    usual = ("the lock is held; processes of an earlier holder may still run", "the API server warns: ")
     warnings = [line for line in process.err.splitlines() if " WARNING " in line]
     assert [line for line in warnings if not any(each in line for each in usual)] == []
     metadata = {thing["kind"]: thing["metadata"] for thing in place.objects()}

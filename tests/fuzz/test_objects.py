@@ -98,7 +98,7 @@ def test_a_lock_whose_owner_cannot_be_read_is_held(data: bytes) -> None:
     except LockError as error:
         assert error.failure.kind is Kind.UNREACHABLE
         return
-    follow_through(seen, lasting=True)
+    follow_through(seen, non_expiring=True)
     annotations = found["metadata"].get("annotations")
     if isinstance(annotations, dict) and annotations.get("kleader/incarnation") == "":
         return
@@ -106,7 +106,7 @@ def test_a_lock_whose_owner_cannot_be_read_is_held(data: bytes) -> None:
     one = owners[0] if isinstance(owners, list) and len(owners) == 1 else None
     named = isinstance(one, dict) and all(isinstance(one.get(key), str) and one[key] for key in ("name", "uid"))
     if not named or one == OWNED["metadata"]["ownerReferences"][0]:
-        assert first_write(seen, candidate(lasting=True)) == inf
+        assert first_write(seen, candidate(non_expiring=True)) == inf
 
 
 @foreign("pod")
@@ -120,10 +120,10 @@ def test_an_owner_is_dead_only_where_its_pod_proves_it(data: bytes) -> None:
     except LockError as error:
         assert error.failure.kind is Kind.UNREACHABLE
         return
-    follow_through(seen, lasting=True)
+    follow_through(seen, non_expiring=True)
     if not proven_dead(pod):
         assert not seen.dead
-        assert first_write(seen, candidate(lasting=True)) == inf
+        assert first_write(seen, candidate(non_expiring=True)) == inf
 
 
 def proven_dead(pod: Object) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from kleader.election import events as e
 from kleader.election.elector import step
 from kleader.election.events import Failure, Instant, Observed
-from kleader.election.state import Candidate, State, resume
+from kleader.election.state import Candidate, State
 from kleader.kube import responses
 from kleader.kube.errors import LockError
 from kleader.locks.annotation_lock import LEADER, ConfigMapLock, EndpointsLock
@@ -21,7 +21,7 @@ from kleader.locks.lease import LeaseLock
 from kleader.locks.multilock import MultiLock
 from tests.fuzz import oracle
 from tests.fuzz.foreign import corpus, foreign
-from tests.support.election import START, TIMING, WALL, candidate
+from tests.support.election import START, TIMING, WALL, candidate, resumed
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -116,7 +116,7 @@ def follow_through(seen: Observed, **traits: object) -> list[e.Write]:
     """What a candidate, and one that leads, would write over it, and after its deletion."""
     told: list[e.Action] = []
     for me in (candidate(**traits), candidate(**traits, one_try=True), candidate(**traits, live=True)):
-        waiting, leading = State(me, "term-1"), resume(me, "term-1", START, acquired=WALL, transitions=3)
+        waiting, leading = State(me, "term-1"), resumed(me, START, acquired=WALL, transitions=3)
         for state in (waiting, leading):
             told += [action for _, action in follow(state, e.TimerFired(), seen)]
             now, at = state, START
@@ -194,8 +194,8 @@ def test_a_pair_is_taken_only_when_the_longer_of_both_is_over(data: bytes) -> No
         for parts in ((other, seen), (lock, beside)), ((lock, beside), (other, seen)):
             first, second = (cast("ObjectLock", Part(*each)) for each in parts)
             both = run(MultiLock(first, second, TIMING.lease_duration).get(1.0))
-            assert first_write(both, candidate(twofold=True)) >= min(held, HORIZON)
-            follow_through(both, twofold=True)
+            assert first_write(both, candidate(is_multilock=True)) >= min(held, HORIZON)
+            follow_through(both, is_multilock=True)
 
 
 class Part:

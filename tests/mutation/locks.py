@@ -75,15 +75,15 @@ MUTANTS = [
     Guard(
         "a pair: each is written on the version that the decision saw, and created where that saw none",
         "locks.multilock:MultiLock.write",
-        "lock.write(before, begun, incarnation, end - clock())",
-        "lock.write(await _find(lock, timeout), begun, incarnation, end - clock())",
+        "lock.write(before, record, incarnation, end - clock())",
+        "lock.write(await _find(lock, timeout), record, incarnation, end - clock())",
         "unit/test_multi.py::test_neither_is_written_on_another_version_than_the_decision_saw",
     ),
     Guard(
         "a pair: the fencing token is the first one's",
-        "locks.multilock:MultiLock._both",
-        "pair.first.version if pair.first else ''",
-        "pair.second.version if pair.second else ''",
+        "election.events:Observed.token",
+        "self.version.partition('/')[0]",
+        "self.version.partition('/')[2]",
         "unit/test_multi.py::test_the_fencing_token_is_the_first_ones_version",
     ),
     # --- the road

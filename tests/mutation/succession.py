@@ -95,9 +95,17 @@ MUTANTS = [
     Mutant(
         "an elector tells for how long the lock is held",
         "elector/loop.py",
-        "            self._say(memory)\n",
-        "            pass\n",
+        "        if memory := successor.remember(self._term, before, self._state):\n            self._say(memory)\n",
+        "",
         "unit/test_elector_loop.py::test_for_how_long_another_has_the_lock_is_told_before_who_it_is",
+    ),
+    Mutant(
+        "a replacement elector tells its incarnation first",
+        "elector/loop.py",
+        "            if memory := successor.remember(self._term, None, self._state):\n"
+        "                self._say(memory)\n",
+        "",
+        "unit/test_elector_loop.py::test_a_replacement_elector_tells_its_own_incarnation_first",
     ),
     Mutant(
         "what an elector has told is told to the next",
@@ -108,18 +116,11 @@ MUTANTS = [
     ),
     Mutant(
         "a successor waits for as long as its predecessor has told",
-        "elector/loop.py",
-        ", held=held)",
-        ")",
-        "unit/test_elector_loop.py::test_a_successor_waits_for_as_long_as_its_predecessor_has_told",
-    ),
-    Mutant(
-        "a missing lock is not free to a successor for so long",
-        "election/state.py",
-        "gone_wait=max(held, me.timing.lease_duration), doubt",
-        "doubt",
-        "unit/test_election_gone.py"
-        "::test_the_successor_of_a_waiting_elector_waits_for_as_long_as_its_predecessor_saw_the_lock_held",
+        "elector/successor.py",
+        "longest = int(seconds)",
+        "longest = 0",
+        "unit/test_elector_loop.py"
+        "::test_a_replacement_elector_waits_for_the_longest_duration_that_the_previous_one_has_seen",
     ),
     Mutant(
         "an elector that died while it released is not replaced",
@@ -127,13 +128,6 @@ MUTANTS = [
         "            if self._release_sent and self._plan.lock != FOR_LIFE:\n",
         "            if False:\n",
         "unit/test_elector_process.py::test_an_elector_that_died_after_it_was_asked_for_the_release_is_not_replaced",
-    ),
-    Mutant(
-        "a multilock is missed for so long",
-        "elector/kube_elector.py",
-        "            held=successor.heard(plan, assign),\n",
-        "",
-        "cluster/test_process_faults.py::test_a_candidate_s_elector_that_is_replaced_misses_half_of_a_multilock",
     ),
     Mutant(
         "an elector without a link is killed",

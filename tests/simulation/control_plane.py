@@ -119,7 +119,7 @@ class ControlPlane:
         if stored:
             self.lease.edit(record=record, fault="", preferred="")
         else:
-            self.lease.create(record, untouched=True)
+            self.lease.create(record, pristine=True)
 
 
 class NamedMachine(Machine):
@@ -190,7 +190,7 @@ class NamedMachine(Machine):
 
     def _perform(self, action: e.Action) -> None:
         last = isinstance(action, e.Write) and not action.record.holder and self.state
-        if (last and last.phase is Phase.RELEASING and not last.again) or isinstance(
+        if (last and last.phase is Phase.RELEASING and not last.restart) or isinstance(
             action, (e.Released, e.AcquireFailed)
         ):
             self.registered = False

@@ -59,7 +59,7 @@ def restored(world: Schedule, kept: Kept, was: Stored, luck: float) -> None:
 
     Not to a lock that was given up, or to the next: that is what the end of a command looks like.
     """
-    states = [seen for _, seen in kept.history[-BACKUPS:] if seen and seen.record.holder and not seen.given]
+    states = [seen for _, seen in kept.history[-BACKUPS:] if seen and seen.record.holder and not seen.handed_over]
     if states:
         number, rest = divmod(luck * len(states), 1)
         then = states[int(number)]
@@ -67,7 +67,7 @@ def restored(world: Schedule, kept: Kept, was: Stored, luck: float) -> None:
             kept.delete(world.now)
             kept.create(then.record, incarnation=then.incarnation)
         else:
-            kept.edit(record=then.record, incarnation=then.incarnation, fault="", given=False)
+            kept.edit(record=then.record, incarnation=then.incarnation, fault="", handed_over=False)
 
 
 def _short(world: Schedule, luck: float) -> int:

@@ -45,7 +45,7 @@ FALLS = ("partition after start",)
 #: What may happen between two steps of a process.
 TRIPS = ("machine dies between two steps", "elector dies between two steps", "elector stops between two steps")
 #: Of what the next may have something that awaits it.
-KINDS_AHEAD = ("take", "request", "event", "step", "start", "claim")
+KINDS_AHEAD = ("take", "request", "event", "step", "start", "holding")
 
 
 class Ahead(NamedTuple):

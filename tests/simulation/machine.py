@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import ceil, inf
+from math import inf
 from typing import TYPE_CHECKING
 
 from kleader.election import elector as election
 from kleader.election import events as e
 from kleader.election.events import Instant, Observed
 from kleader.election.record import SECOND
-from kleader.election.state import Candidate, Phase, State, resume, resume_waiting
+from kleader.election.state import Candidate, Phase, State
 from kleader.elector import successor
+from kleader.ipc.messages import Assign
 from tests.simulation.host import MOST_ASKED, Host
 from tests.simulation.pair import Pair
 from tests.simulation.supervisor import Supervisor
@@ -31,7 +32,7 @@ class Machine(Host):
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
         me = replace(me, **kept[0].properties._asdict())
-        me = replace(me, twofold=len(kept) > 1)
+        me = replace(me, is_multilock=len(kept) > 1)
         super().__init__(world, name, me, kept)
         self.state: State | None = None  # None: there is no elector
         self.due = inf  # when it wants to be woken
@@ -48,7 +49,7 @@ class Machine(Host):
     @property
     def quiet(self) -> bool:
         """Neither leads nor polls."""
-        return self.world.running is not self and not (self.state and self.state.denied)
+        return self.world.running is not self and not (self.state and self.state.watch_denied)
 
     # --- the elector
 
@@ -76,7 +77,7 @@ class Machine(Host):
         self.life += 1
         self.paused, self.missed, self.state = False, [], state
         if len(self.kept) > 1:
-            self.pair = Pair(self, ceil(state.gone_wait))
+            self.pair = Pair(self)
         self.world.log(self.name, "starts an elector", state.phase.value, state.incarnation)
         self.tell(e.TimerFired())
 
@@ -101,15 +102,15 @@ class Machine(Host):
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(before, event, now)
-        if memory := successor.told(life, before, self.state):
+        if memory := successor.remember(life, before, self.state):
             self.memory = memory.what
-        self._remember(before.seen, self.state.seen)
+        self._note_observed(before.observed, self.state.observed)
         self.due = self.state.wake_at
         assert self.due > now.boot, "spins"
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
-            if isinstance(action, e.Report) and action.message.startswith("the lock is ours"):
-                self._claims()
+            if isinstance(action, e.Report) and action.message.startswith("the lock is held;"):
+                self._holds()
             self.between()
             if life != self.life:
                 return
@@ -117,15 +118,15 @@ class Machine(Host):
         if life == self.life and self.due < inf:
             self.after(max(1e-6, self.due - now.boot), partial(self._wake, life, self.due))
 
-    def _remember(self, before: Observed | None, seen: Observed | None) -> None:
-        """What the election has taken in: an answer that came too late was none."""
-        own = self.me.timing.lease_duration
-        if self.pair and self.me.twofold:
-            for kept, duration in zip(self.kept, self.pair.known, strict=True):
-                if duration:
-                    self.saw[kept.name] = max(own, duration)
-        elif seen and seen is not before:
-            self.saw[self.kept[0].name] = max(own, seen.record.duration)
+    def _note_observed(self, before: Observed | None, observed: Observed | None) -> None:
+        """What the election has observed: an answer that came too late was none."""
+        if observed is None or observed is before:
+            return
+        parts = observed.base if self.me.is_multilock else (observed,)
+        for kept, part in zip(self.kept, parts, strict=False):
+            if part and not part.unwritten:
+                known = self.saw.get(kept.name, self.me.timing.lease_duration)
+                self.saw[kept.name] = max(known, part.record.duration)
 
     def _mind_request_to_stay_away(self, event: e.RequestFailed | e.WatchEnded) -> None:
         seconds = event.failure.retry_after if isinstance(event, e.RequestFailed) else event.retry_after
@@ -138,9 +139,9 @@ class Machine(Host):
             return seen
         return replace(seen, record=replace(seen.record, renewed=renewed // SECOND * SECOND))
 
-    def _claims(self) -> None:
+    def _holds(self) -> None:
         """It waits before it leads, with the lock."""
-        if met := self.meet("claim"):
+        if met := self.meet("holding"):
             life, wait = self.life, self.world.lease * met.luck
             self.hinder(wait)
             self.after(wait, lambda: self.crash_elector() if life == self.life else None)
@@ -257,7 +258,7 @@ class Machine(Host):
         if self.state and self.state.phase is not Phase.OVER:
             self._end_elector()
             owed, self.supervisor.owed = self.supervisor.owed, None
-            if owed:
+            if owed and self.me.non_expiring:  # else it may have been released: no other elector releases it again
                 self._resume(owed)
                 self.tell(e.AllProcessesExited(release=True, to=owed.to))
             elif self.supervisor.ending:
@@ -283,13 +284,19 @@ class Machine(Host):
         if self.supervisor.stopped:
             self.world.after(1, partial(self._succeed, life))
         elif command is None:
-            held = 0 if self.me.lasting else int(self.memory or 0)
-            term = self._new_term() if self.renew_term else self._term
-            self._elect(resume_waiting(self.me, term, held=held))
+            self._elect(self._resumed(self._new_term() if self.renew_term else self._term))
         elif not command.lost:
             self._resume(command)
         # else it is dying: a new term begins when it is dead
 
     def _resume(self, command: Command) -> None:
-        lead, t0 = command.lead, command.stop_at - self.me.timing.renew_deadline
-        self._elect(resume(self.me, self._term, t0, acquired=lead.acquired, transitions=lead.transitions))
+        t0 = command.stop_at - self.me.timing.renew_deadline
+        self._elect(self._resumed(self._term, command.lead, t0))
+
+    def _resumed(self, term: str, lead: e.Acquired | None = None, t0: float = 0.0) -> State:
+        acquired, transitions = (lead.acquired, lead.transitions) if lead else (0, 0)
+        assign = Assign(0, term, lead is not None, True, t0, acquired, transitions, [], self.memory)  # noqa: FBT003
+        state = successor.resumed(self.me, assign, self.boot)
+        if memory := successor.remember(0, None, state):
+            self.memory = memory.what
+        return state

@@ -86,17 +86,12 @@ class Part:
 class Pair:
     """The multilock of one elector, asked as the elector's loop does it."""
 
-    def __init__(self, machine: Machine, held: int) -> None:
+    def __init__(self, machine: Machine) -> None:
         first, second = (cast("ObjectLock", Part(machine, kept)) for kept in machine.kept)
         self._machine, self._life = machine, machine.life
-        self._lock = MultiLock(first, second, machine.me.timing.lease_duration, held)
+        self._lock = MultiLock(first, second, machine.me.timing.lease_duration)
         self._requesting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-
-    @property
-    def known(self) -> list[int]:
-        """Of each whether it was there, as far as this elector may know it."""
-        return self._lock._known
 
     def ask(self, request: e.Get | e.Write) -> None:
         """Supersedes what is still under way."""

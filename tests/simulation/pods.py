@@ -69,7 +69,7 @@ class InPod(Machine):
 
     def __init__(self, world: World, name: str, me: Any, pod: str) -> None:  # noqa: ANN401
         super().__init__(world, name, me, (cast("Any", _Kept()),) * 2)
-        self.me = replace(self.me, twofold=False)
+        self.me = replace(self.me, is_multilock=False)
         self.pod = pod
         self.socket: Socket | None = None
         self.known_uid = ""
@@ -324,7 +324,7 @@ def delete(world: Schedule, trouble: Trouble) -> None:
     for host in pods.hosts:
         one = cast("InPod", host)
         own = pods.store.objects.get(("pods", one.pod), {"metadata": {"uid": ""}})["metadata"]["uid"]
-        last = one.state.seen if one.state else None  # the owner alone may be of an earlier term
+        last = one.state.observed if one.state else None  # the owner alone may be of an earlier term
         remembered = json.loads(one.memory)[1:] if one.memory and last and last.incarnation == pods.term else ()
         if one.up and not owners & {own, *remembered}:
             return

@@ -32,9 +32,9 @@ class Stored(NamedTuple):
     fault: str = ""
     label: int = 0
     preferred: str = ""
-    untouched: bool = False
+    pristine: bool = False
     request: Request | None = None
-    given: bool = False
+    handed_over: bool = False
 
     def observed(self) -> Observed:
         """As a client reads it."""
@@ -45,9 +45,9 @@ class Stored(NamedTuple):
             self.fault,
             self,
             preferred=self.preferred,
-            untouched=self.untouched,
+            pristine=self.pristine,
             request=self.request,
-            given=self.given,
+            handed_over=self.handed_over,
         )
 
 
@@ -83,8 +83,10 @@ class Kept:
         renewal = (record.holder, request.incarnation) == (old.record.holder, old.incarnation)
         preferred = old.preferred if renewal else ""
         # Who names the next leader takes its own incarnation away; client-go's candidates keep whatever is there.
-        given = bool(record.holder and old.incarnation) and not request.incarnation
-        new = Stored(old.uid, old.version, record, request.incarnation, "", old.label, preferred, given=given)
+        handed_over = bool(record.holder and old.incarnation) and not request.incarnation
+        new = Stored(
+            old.uid, old.version, record, request.incarnation, "", old.label, preferred, handed_over=handed_over
+        )
         return e.WriteDone(request, self.seen if self.seen and new == old else self._commit(new))
 
     def edit(self, **fields: object) -> None:
@@ -92,10 +94,10 @@ class Kept:
         if self.stored:
             self._commit(self.stored._replace(**fields))  # type: ignore[arg-type]
 
-    def create(self, record: Record, *, incarnation: str = "", untouched: bool = False) -> None:
+    def create(self, record: Record, *, incarnation: str = "", pristine: bool = False) -> None:
         """Somebody else's creation."""
         if self.stored is None:
-            self._commit(Stored(next(self._revisions), 0, record, incarnation, untouched=untouched))
+            self._commit(Stored(next(self._revisions), 0, record, incarnation, pristine=pristine))
 
     def delete(self, now: float) -> None:
         """Somebody's hand again."""

@@ -55,7 +55,7 @@ class Fleet(World):
 
     def _expiry(self) -> float:
         machines = [each for each in self.hosts if isinstance(each, Machine)]
-        turns = [(each.state.turn_at - each.boot) / each.rate for each in machines if each.state]
+        turns = [(each.state.acquire_at - each.boot) / each.rate for each in machines if each.state]
         return self.now + min(turns)
 
 

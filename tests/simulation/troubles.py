@@ -84,8 +84,8 @@ def kill_elector(world: Schedule, trouble: Trouble) -> None:
         trouble.host.crash_elector()
     else:
         now, luck = world.now, (trouble.luck - 0.7) / 0.3
-        ahead = Ahead("elector dies in a claim", now, now + 4 * world.lease, once=True, luck=luck)
-        trouble.host.ahead["claim"].append(ahead)
+        ahead = Ahead("elector dies while it holds", now, now + 4 * world.lease, once=True, luck=luck)
+        trouble.host.ahead["holding"].append(ahead)
 
 
 def stop_elector(_: Schedule, trouble: Trouble) -> None:

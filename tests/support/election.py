@@ -9,7 +9,7 @@ from kleader.election import elector
 from kleader.election import events as e
 from kleader.election.events import Failure, Instant, Kind, Observed
 from kleader.election.record import SECOND, Record
-from kleader.election.state import Candidate, Phase, State
+from kleader.election.state import Candidate, Phase, State, resume
 from kleader.election.timing import choose
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ A = TypeVar("A", bound=e.Action)
 def candidate(**fields: object) -> Candidate:
     """Candidate ``me`` with the default timings."""
     return replace(Candidate(ME, TIMING, TIMING.request_timeout), **fields)  # type: ignore[arg-type]
+
+
+def resumed(me: Candidate, t0: float, *, acquired: int, transitions: int) -> State:
+    """The state of an elector that replaces one which died in the middle of a term."""
+    return resume(me, TERM, t0, Record(me.identity, me.timing.lease_duration, acquired, None, transitions))
 
 
 class Story:
@@ -104,23 +109,25 @@ class Story:
         """The Get under way is answered."""
         return self.tell(e.GetDone(self.pending(e.Get), seen))
 
-    def writes(self, *, after: float = 0.0, created: bool = False) -> Self:
+    def writes(self, *, after: float = 0.0) -> Self:
         """The Write under way is answered, ``after`` seconds: done."""
         self.now += after
-        return self.tell(e.WriteDone(self.pending(e.Write), self.landed(created=created)))
+        return self.tell(e.WriteDone(self.pending(e.Write), self.landed()))
 
-    def landed(self, *, created: bool = False) -> Observed:
+    def landed(self) -> Observed:
         """What the Write under way makes of the lock."""
         write = self.pending(e.Write)
-        ours = self.state.me.lasting and bool(write.record.holder)
-        given = bool(write.record.holder) and not write.incarnation
-        return Observed(write.record, write.incarnation, self.version(), created=created, ours=ours, given=given)
+        ours = self.state.me.non_expiring and bool(write.record.holder)
+        handed_over = bool(write.record.holder) and not write.incarnation
+        return Observed(write.record, write.incarnation, self.version(), ours=ours, handed_over=handed_over)
 
-    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0, held: int = 0) -> Self:
+    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0, half_done: bool = False) -> Self:
         """The request under way fails, ``after`` seconds."""
         self.now += after
         assert self.state.pending, "no request is under way"
-        return self.tell(e.RequestFailed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, held)))
+        return self.tell(
+            e.RequestFailed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, half_done))
+        )
 
     def sees(self, seen: Observed | None) -> Self:
         """A watch event."""

@@ -183,7 +183,7 @@ class GivenPlane(Plane):
         """Nothing to do: a cluster has a controller manager."""
 
     def new_user(self) -> str:
-        return "given"
+        return "handed_over"
 
     def cluster(self) -> Object:
         return dict(self._cluster)

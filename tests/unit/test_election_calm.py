@@ -11,9 +11,9 @@ import pytest
 from kleader.election import events as e
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import SECOND, Record
-from kleader.election.state import Phase, State, resume, resume_waiting
+from kleader.election.state import Phase, State, resume_waiting
 from tests.support.chance import EFFORT
-from tests.support.election import ME, START, TERM, WALL, Story, candidate
+from tests.support.election import ME, START, TERM, WALL, Story, candidate, resumed
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
@@ -31,8 +31,8 @@ def beginning(rng: random.Random) -> Story:
             (
                 State(me, TERM),
                 State(me, TERM),
-                resume_waiting(me, TERM),
-                resume(me, TERM, START - rng.uniform(0, 12), acquired=WALL, transitions=1),
+                resume_waiting(me, TERM, START),
+                resumed(me, START - rng.uniform(0, 12), acquired=WALL, transitions=1),
             )
         )
     )
@@ -40,7 +40,7 @@ def beginning(rng: random.Random) -> Story:
 
 def anything_seen(rng: random.Random, story: Story) -> Observed | None:
     """A state of the lock that may have nothing to do with what was written."""
-    known = [None, story.state.seen, story.lock(""), story.lock("other"), story.lock(ME, "term-0")]
+    known = [None, story.state.observed, story.lock(""), story.lock("other"), story.lock(ME, "term-0")]
     known += [story.lock(ME, TERM), Observed(Record(), "", "9", "spec is not an object")]
     known += [story.lock("other", duration=1), story.lock("", renewed=WALL + 10**6 * SECOND)]
     return rng.choice(known)

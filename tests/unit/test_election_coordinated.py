@@ -10,8 +10,8 @@ import pytest
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
-from kleader.election.state import Phase, resume, resume_waiting
-from tests.support.election import ME, START, TERM, Story, candidate
+from kleader.election.state import Phase, resume_waiting
+from tests.support.election import ME, START, TERM, Story, candidate, resumed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -121,7 +121,7 @@ def test_of_several_before_the_last_to_end_is_waited_for() -> None:
     story.follows(story.lock("first", duration=60)).waits(1)
     story.sees(story.naming("second")).sees(story.lock("second")).waits(1)
     story.sees(story.naming()).writes()
-    assert Phase.LEADING is not story.renews(57.9).state.phase
+    assert Phase.LEADING is not story.renews(58.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
@@ -148,7 +148,7 @@ def test_one_whose_naming_was_told_hides_nobody_who_led_before() -> None:
     story.follows(story.lock("other")).waits(1)
     story.sees(story.naming("crashed")).waits(10)
     story.sees(story.naming()).writes()
-    assert Phase.LEADING is not story.renews(3.9).state.phase
+    assert Phase.LEADING is not story.renews(4.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
@@ -157,17 +157,17 @@ def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_
     story.follows(story.lock("long", duration=60)).waits(1)
     story.sees(story.naming("crashed")).waits(1).tell(e.WatchEnded())
     story.reads(story.naming()).writes()
-    assert Phase.LEADING is not story.renews(57.9).state.phase
-    assert Phase.LEADING is story.renews(1.1).state.phase
+    assert Phase.LEADING is not story.renews(59.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
 
 
 def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_lock_is_gone_then() -> None:
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(1)
     story.sees(story.naming("crashed")).sees(None).waits(1)
-    story.sees(story.naming(untouched=True)).writes()
-    assert Phase.LEADING is not story.renews(57.9).state.phase
-    assert Phase.LEADING is story.renews(1.1).state.phase
+    story.sees(story.naming(pristine=True)).writes()
+    assert Phase.LEADING is not story.renews(59.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["client-go", "kleader"])
@@ -210,14 +210,14 @@ def test_a_lock_created_anew_without_a_record_does_not_end_it() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4).sees(None).sees(Observed(Record(), version="900")).waits(1)
     story.sees(story.naming()).writes()
-    assert Phase.LEADING is not story.renews(9.9).state.phase
+    assert Phase.LEADING is not story.renews(13.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
 def test_a_malformed_record_is_no_empty_holder() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
-    story.sees(replace(story.lock(""), record=Record(), fault="spec.holderIdentity is not a string")).waits(1)
+    story.sees(replace(story.lock(""), fault="spec.holderIdentity is not a string")).waits(1)
     story.sees(story.naming()).writes()
     assert Phase.LEADING is not story.renews(13.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -235,18 +235,25 @@ def test_a_naming_that_was_read_instead_of_an_earlier_one_is_another() -> None:
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming()).fails(Kind.UNREACHABLE, after=5)
     story.reads(story.naming()).writes()
-    own = story.state.seen
-    story.waits(2).reads(own).writes()
-    assert Phase.LEADING is not story.renews(12.9).state.phase
+    assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_claim_whose_answer_was_lost_is_found_and_waits_no_longer_for_it() -> None:
+def test_a_write_whose_answer_was_lost_is_found_and_waited_for_like_any_record() -> None:
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming())
     landed = story.landed()
-    story.fails(Kind.UNREACHABLE, after=5).reads(landed)
-    story.writes().asked(e.Acquired)
+    story.fails(Kind.UNREACHABLE, after=5).reads(landed).idles(14.9)
+    story.waits(0.1).writes().asked(e.Acquired)
+
+
+def test_who_is_nominated_and_writes_without_an_acquire_time_is_waited_for() -> None:
+    """A client-go candidate that the control plane has nominated leads so: only the first of these is a nomination."""
+    story = Coordinated()
+    story.follows(story.lock("")).sees(story.naming("go")).waits(1).sees(story.naming("go")).waits(1)
+    story.sees(story.naming()).writes()
+    assert Phase.LEADING is not story.renews(13.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
 
 
 @pytest.mark.parametrize("incarnation", ["", TERM, "term-0"])
@@ -262,21 +269,16 @@ def test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_wa
 # --- a lock that was not there
 
 
-def test_a_lock_that_was_missing_and_was_created_for_us_is_led_with_at_once() -> None:
-    story = Coordinated()
-    story.wakes().reads(None).idles(100)
-    story.sees(story.naming(untouched=True)).writes().asked(e.Acquired)
-
-
 @pytest.mark.parametrize(
     ("before", "untouched"),
-    [(["missing"], False), ([], True), (["held", "missing"], True)],
-    ids=["it was written since", "it was not seen to be missing", "it was held before"],
+    [(["missing"], False), (["missing"], True), ([], True), (["held", "missing"], True)],
+    ids=["it was written since", "it was missing", "it was not seen to be missing", "it was held before"],
 )
 def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bool) -> None:
+    """A watch of a missing Lease begins without a version: it does not show who was there in between."""
     story = Coordinated().wakes()
     for i, each in enumerate([*before, "named"]):
-        shown = {"held": story.lock("other"), "missing": None, "named": story.naming(untouched=untouched)}[each]
+        shown = {"held": story.lock("other"), "missing": None, "named": story.naming(pristine=untouched)}[each]
         story = story.sees(shown) if i else story.reads(shown)
     story.writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
@@ -286,7 +288,7 @@ def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bo
 def test_a_lock_that_was_created_for_us_in_a_gap_is_waited_for() -> None:
     """Another candidate may have led in between, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None)
-    story.waits(10).tell(e.WatchEnded()).reads(story.naming(untouched=True)).writes()
+    story.waits(10).tell(e.WatchEnded()).reads(story.naming(pristine=True)).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
@@ -324,6 +326,12 @@ def test_who_is_named_has_not_led_yet_and_nobody_is_told_that_it_has() -> None:
     assert story.renews(10).waits(1).writes().asked(e.NewLeader).leader == ME
 
 
+def test_another_candidate_that_is_nominated_is_the_leader_to_whoever_looks() -> None:
+    """A client-go leader's record looks like a nomination."""
+    story = Coordinated()
+    assert story.follows(story.lock("")).sees(story.naming("go")).asked(e.NewLeader).leader == "go"
+
+
 # --- elected elsewhere while leading
 
 
@@ -332,15 +340,15 @@ def test_who_is_named_has_not_led_yet_and_nobody_is_told_that_it_has() -> None:
 def test_a_leader_that_is_named_anew_has_lost_at_once(incarnation: str, *, replaced: bool) -> None:
     """Somebody may have been named, and have led, in between."""
     me = candidate(coordinated=True)
-    story = Coordinated(resume(me, TERM, START - 1, acquired=7, transitions=4)) if replaced else Coordinated().leads()
+    story = Coordinated(resumed(me, START - 1, acquired=7, transitions=4)) if replaced else Coordinated().leads()
     (story.wakes() if replaced else story.waits(2).fails(Kind.CONFLICT)).reads(story.naming(incarnation=incarnation))
     assert story.asked(e.Lost).kill_now
 
 
 def test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on() -> None:
     story = Coordinated().leads()
-    acquired = story.state.acquired
-    story.waits(2).fails(Kind.MISSING).reads(story.naming(untouched=True))
+    acquired = story.state.own_record.acquired
+    story.waits(2).fails(Kind.MISSING).reads(story.naming(pristine=True))
     record = story.asked(e.Write).record
     assert (record.holder, record.acquired, record.transitions) == (ME, acquired, 4)
     assert story.writes().asked(e.Renewed).stop_at == story.now + 10
@@ -351,13 +359,13 @@ def test_a_leader_whose_lock_was_created_anew_for_itself_writes_nothing_past_its
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING)
     story.now += 20
-    story.reads(story.naming(untouched=True)).asked(e.Lost)
+    story.reads(story.naming(pristine=True)).asked(e.Lost)
     assert not story.requests
 
 
 def test_a_leader_whose_lock_was_deleted_and_created_anew_for_another_has_lost_at_once() -> None:
     story = Coordinated().leads()
-    story.waits(2).fails(Kind.MISSING).reads(story.naming("other", untouched=True))
+    story.waits(2).fails(Kind.MISSING).reads(story.naming("other", pristine=True))
     assert story.asked(e.Lost).kill_now
 
 
@@ -373,7 +381,7 @@ def yielding() -> Coordinated:
     """A leader has read that another is preferred."""
     story = Coordinated()
     story.leads()
-    preferring = story.preferring(story.state.seen)
+    preferring = story.preferring(story.state.observed)
     story.waits(2).fails(Kind.CONFLICT).reads(preferring)
     return story
 
@@ -386,15 +394,14 @@ def test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dea
         story.writes().asked(e.Renewed)
         story.waits(2)
     story.writes()
-    preferring = story.preferring(story.state.seen)
-    story.waits(2).fails(Kind.CONFLICT).reads(preferring)
-    assert not story.all(e.StepDown)
+    preferring = story.preferring(story.state.observed)
+    story.waits(2).fails(Kind.CONFLICT).reads(preferring).asked(e.StepDown)  # said again: a message may get lost
 
 
 def test_a_leader_yields_to_who_is_preferred_also_where_its_lock_was_created_anew_for_it() -> None:
     """The write that then makes the lock its own need not take the preference away."""
     story = Coordinated().leads()
-    story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(untouched=True), preferred="better"))
+    story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(pristine=True), preferred="better"))
     assert "better" in story.asked(e.StepDown).reason
     story.writes().asked(e.Renewed)
 
@@ -415,48 +422,56 @@ def test_a_leader_that_yielded_releases_in_good_order_and_may_contend_again() ->
 def test_a_leader_that_is_the_preferred_one_goes_on() -> None:
     story = Coordinated()
     story.leads()
-    own = story.state.seen
+    own = story.state.observed
     story.waits(2).fails(Kind.CONFLICT).reads(story.preferring(own, ME))
     assert not story.all(e.StepDown)
     story.writes().asked(e.Renewed)
 
 
 def test_a_replaced_elector_yields_too() -> None:
-    story = Coordinated(resume(candidate(coordinated=True), TERM, START - 1, acquired=7, transitions=4))
+    story = Coordinated(resumed(candidate(coordinated=True), START - 1, acquired=7, transitions=4))
     story.wakes().reads(story.preferring(story.lock(ME, TERM)))
     story.asked(e.StepDown)
 
 
-# --- a claim
+# --- holding the lock before the command may start
 
 
-def claiming(seconds: float = 4) -> Coordinated:
-    """Somebody held the lock, ``seconds`` ago; it has been named over it, and has written."""
+def holding(seconds: float = 4) -> Coordinated:
+    """Another candidate held the lock, ``seconds`` ago; this one was nominated over it, and has written it."""
     story = Coordinated()
     story.follows(story.lock("other")).waits(seconds)
     story.sees(story.naming()).writes()
+    assert story.state.phase is Phase.HOLDING
     return story
 
 
-def test_a_claim_is_given_back_to_who_is_preferred_when_all_before_must_have_ended_and_not_earlier() -> None:
-    story = claiming()
-    story.sees(story.preferring(story.state.seen)).idles(10.9)
+def no_more_preferred(story: Coordinated) -> Coordinated:
+    """Another candidate is preferred by the control plane; its next renewal shows that."""
+    preferring = story.preferring(story.state.observed)
+    while not isinstance(story.state.pending, e.Write):
+        story.waits(0.1)
+    story.fails(Kind.CONFLICT).reads(preferring)
+    return story
+
+
+def test_a_holding_candidate_stops_renewing_when_another_is_preferred_and_gives_the_lock_back_when_it_may() -> None:
+    """An empty holder says that no process of an earlier holder is alive."""
+    story = no_more_preferred(holding())
+    assert (story.state.phase, story.state.incarnation) == (Phase.FOLLOWING, f"{TERM}.1")
+    story.idles(14.9)
     write = story.waits(0.1).asked(e.Write)
     assert (write.record.holder, write.incarnation) == ("", "")
-    watch = story.writes().asked(e.Watch).seen
-    assert watch
-    assert watch.record.holder == ""
-    story.sees(story.naming("better")).idles(200)
+    story.writes().sees(story.naming("better")).idles(200)
 
 
-def test_a_claim_given_back_may_be_named_again() -> None:
-    story = claiming(14)
-    story.sees(story.preferring(story.state.seen)).waits(1)
-    story.writes().sees(story.naming())
+def test_a_lock_that_was_given_back_may_be_nominated_for_again() -> None:
+    story = no_more_preferred(holding()).waits(15)
+    story.writes().waits(2).sees(story.naming())
     story.writes().asked(e.Acquired)
 
 
-def test_a_naming_is_given_back_unled_to_who_is_preferred_by_then() -> None:
+def test_a_nomination_is_given_back_unled_to_who_is_preferred_by_then() -> None:
     story = Coordinated()
     naming = story.naming()
     story.follows(story.lock("")).sees(naming).fails(Kind.CONFLICT)
@@ -464,33 +479,42 @@ def test_a_naming_is_given_back_unled_to_who_is_preferred_by_then() -> None:
     assert story.asked(e.Write).record.holder == ""
 
 
-def test_the_answer_to_a_claim_given_back_hides_nothing_that_the_watch_told_since() -> None:
-    story = claiming(14)
-    story.sees(story.preferring(story.state.seen)).waits(1)
+def test_a_nomination_over_a_leader_is_not_given_back_before_that_one_must_have_ended() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    story.sees(story.preferring(story.naming())).idles(10.9)
+    assert story.waits(0.1).asked(e.Write).record.holder == ""
+
+
+def test_the_answer_to_a_lock_given_back_hides_nothing_that_the_watch_told_since() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4).sees(story.preferring(story.naming())).waits(11)
     landed = story.landed()
     story.sees(landed).sees(story.naming("better")).sees(story.lock("better"))
     story.tell(e.WriteDone(story.pending(e.Write), landed))
-    story.waits(1).sees(story.naming()).writes()
+    story.reads(story.lock("better")).waits(1).sees(story.naming()).writes()
     assert Phase.LEADING is not story.renews(13.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_claim_is_not_released_before_all_who_held_the_lock_must_have_ended() -> None:
+def test_a_lock_that_is_held_is_not_released_before_all_earlier_holders_must_have_ended() -> None:
     """An empty holder would say that they have."""
-    story = claiming()
-    done = story.tell(EMPTIED).asked(e.Released)
-    assert (done.released, "may still run" in done.why) == (False, True)
-    story = claiming()
-    story.renews(10.5).tell(EMPTIED)
-    assert story.asked(e.Released).released is False
-    story = claiming()
-    story.renews(10.9).waits(0.1)
-    story.tell(EMPTIED).fails(Kind.CONFLICT).reads(story.lock(ME, TERM))
-    assert story.asked(e.Write).record.holder == ""
+    for seconds in (0, 10.5):
+        story = holding()
+        done = story.renews(seconds).tell(EMPTIED).asked(e.Released)
+        assert (done.released, "may still run" in done.why) == (False, True)
+
+
+def test_a_write_over_a_living_leader_without_an_answer_is_not_released() -> None:
+    story = Coordinated()
+    story.follows(story.lock("other")).waits(4)
+    landed = story.sees(story.naming()).landed()
+    assert not story.tell(EMPTIED).asked(e.Released).released
+    assert landed.record.holder == ME
 
 
 def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM)).wakes()
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -498,7 +522,7 @@ def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to
 
 def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> None:
     """An API server that does not serve LeaseCandidates any more, or not yet."""
-    story = Story(resume_waiting(candidate(), TERM)).wakes()
+    story = Story(resume_waiting(candidate(), TERM, START)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -506,16 +530,16 @@ def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> No
 
 def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_election() -> None:
     """Somebody may have been named in between."""
-    story = Story(resume(candidate(), TERM, START - 1, acquired=5, transitions=3)).wakes()
+    story = Story(resumed(candidate(), START - 1, acquired=5, transitions=3)).wakes()
     named = story.lock(ME, TERM)
     story.reads(replace(named, record=replace(named.record, acquired=None)))
     assert story.asked(e.Lost).kill_now
 
 
-def test_a_replaced_elector_does_not_release_its_predecessors_claim() -> None:
-    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM))
-    story.wakes().fails(Kind.UNREACHABLE).tell(EMPTIED)
-    assert story.reads(story.lock(ME, TERM)).asked(e.Released).released is False
+def test_a_replaced_elector_does_not_release_what_its_predecessor_may_hold() -> None:
+    story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START))
+    story.wakes().fails(Kind.UNREACHABLE)
+    assert story.tell(EMPTIED).asked(e.Released).released is False
 
 
 # --- patience

@@ -9,8 +9,8 @@ import pytest
 from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.record import SECOND
-from kleader.election.state import Phase, resume, resume_waiting
-from tests.support.election import ME, START, TERM, WALL, Story, candidate
+from kleader.election.state import Phase, resume_waiting
+from tests.support.election import ME, START, TERM, WALL, Story, candidate, resumed
 
 EMPTIED = e.AllProcessesExited(release=True)
 
@@ -18,7 +18,7 @@ EMPTIED = e.AllProcessesExited(release=True)
 def test_a_release_empties_the_holder_for_a_second_and_keeps_the_transitions() -> None:
     story = Story()
     story.wakes().reads(story.lock("")).writes()
-    own = story.state.seen
+    own = story.state.observed
     write = story.tell(EMPTIED).asked(e.Write)
     assert write.base is own
     assert (write.record.holder, write.record.duration, write.record.transitions) == ("", 1, 4)
@@ -37,8 +37,8 @@ def test_a_leader_does_not_release_before_it_is_told_that_nothing_is_alive() -> 
 
 def test_one_conflict_is_read_and_retried() -> None:
     story = Story().leads()
-    assert story.state.seen
-    labelled = story.relabelled(story.state.seen)
+    assert story.state.observed
+    labelled = story.relabelled(story.state.observed)
     story.tell(EMPTIED).fails(Kind.CONFLICT).asked(e.Get)
     assert story.reads(labelled).asked(e.Write).base is labelled
     assert story.writes().asked(e.Released).released
@@ -64,7 +64,7 @@ def test_a_release_in_the_middle_of_a_renewal_that_gets_lost_reads_first() -> No
 
 def test_a_release_in_the_middle_of_a_read_is_made_on_what_that_read_shows() -> None:
     story = Story().leads()
-    own = story.state.seen
+    own = story.state.observed
     story.waits(2).fails(Kind.CONFLICT)
     assert story.tell(EMPTIED).actions == []
     write = story.reads(own).asked(e.Write)
@@ -81,8 +81,8 @@ def test_a_lost_answer_to_the_release_is_looked_into() -> None:
 def test_a_pair_of_which_one_is_missing_is_not_released() -> None:
     """Who has taken it over meanwhile may have written the missing one, and be about to write the other."""
     story = Story().leads()
-    assert story.state.seen
-    torn = replace(story.relabelled(story.state.seen), torn=True)
+    assert story.state.observed
+    torn = replace(story.relabelled(story.state.observed), incomplete=True)
     story.tell(EMPTIED).fails(Kind.CONFLICT).reads(torn)
     assert story.requests == []
     assert not story.asked(e.Released).released
@@ -165,12 +165,33 @@ def test_an_acquiring_write_whose_answer_was_lost_and_that_did_not_happen_is_let
 
 def test_a_successor_does_not_release_what_its_predecessor_may_have_taken() -> None:
     """Nor does it know over whom."""
-    story = Story(resume_waiting(candidate(), TERM)).tell(EMPTIED)
-    assert story.reads(story.lock(ME, TERM)).asked(e.Released).released is False
+    assert not Story(resume_waiting(candidate(), TERM, START)).tell(EMPTIED).asked(e.Released).released
+
+
+def test_an_acquiring_write_without_an_answer_is_not_released_where_an_earlier_holder_may_run() -> None:
+    """A creation proves nothing of what was there before."""
+    story = Story().follows().sees(None).waits(15)
+    assert story.pending(e.Write).base is None
+    assert not story.tell(EMPTIED).asked(e.Released).released
+
+
+def test_an_acquiring_write_without_an_answer_at_safe_at_is_released() -> None:
+    story = Story().follows().waits(15)
+    landed = story.landed()
+    story.tell(EMPTIED).fails(Kind.UNREACHABLE).reads(landed)
+    assert story.asked(e.Write).base is landed
+    assert story.writes().asked(e.Released).released
+
+
+def test_a_candidate_that_holds_the_lock_and_may_not_start_lets_it_run_out() -> None:
+    """An empty holder would say that no process of an earlier holder is alive."""
+    story = Story().follows().sees(None).waits(15).writes()
+    assert story.state.phase is Phase.HOLDING
+    assert not story.tell(EMPTIED).asked(e.Released).released
 
 
 def test_a_successor_in_the_middle_of_a_term_reads_before_it_releases() -> None:
-    story = Story(resume(candidate(), TERM, START - 1, acquired=WALL, transitions=7)).tell(EMPTIED)
+    story = Story(resumed(candidate(), START - 1, acquired=WALL, transitions=7)).tell(EMPTIED)
     story.asked(e.Get)
     write = story.reads(story.lock(ME, TERM, renewed=WALL + 9 * SECOND)).asked(e.Write)
     assert write.record.renewed == WALL + 10 * SECOND

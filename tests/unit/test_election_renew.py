@@ -9,15 +9,15 @@ import pytest
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import SECOND, Record
-from kleader.election.state import Phase, resume
-from tests.support.election import ME, START, TERM, WALL, Story, candidate
+from kleader.election.state import Phase
+from tests.support.election import ME, START, TERM, WALL, Story, candidate, resumed
 
 # --- the fast path
 
 
 def test_a_leader_writes_once_in_each_retry_period_and_does_nothing_else() -> None:
     story = Story().leads()
-    base = story.state.seen
+    base = story.state.observed
     for _ in range(100):
         assert story.waits(1.9).actions == []
         write = story.waits(0.1).asked(e.Write)
@@ -27,16 +27,27 @@ def test_a_leader_writes_once_in_each_retry_period_and_does_nothing_else() -> No
         assert story.actions == [write]
         extend = story.writes().asked(e.Renewed)
         assert (extend.stop_at, extend.kill_at) == (story.now + 10, story.now + 13)
-        base = story.state.seen
+        base = story.state.observed
 
 
 def test_a_renewal_that_fails_is_followed_by_a_read_and_an_update_as_in_client_go() -> None:
     story = Story().leads()
-    own = story.state.seen
+    assert story.state.observed
+    own = story.relabelled(story.state.observed)
     story.waits(2).fails(Kind.CONFLICT)
     assert isinstance(story.requests[0], e.Get)
     write = story.reads(own).asked(e.Write)
     assert write.base is own
+
+
+def test_a_conflict_that_no_newer_version_explains_is_no_end_of_a_term() -> None:
+    """The same version twice counts."""
+    story = Story().leads()
+    own = story.state.observed
+    story.waits(2).fails(Kind.CONFLICT).reads(own)
+    assert not story.all(e.Write)
+    story.waits(0.2).asked(e.Get)
+    assert story.reads(own).asked(e.Write).base is own
 
 
 def test_a_renewal_counts_from_before_it_was_sent() -> None:
@@ -95,8 +106,8 @@ def test_a_conflict_with_ones_own_write_that_a_proxy_sent_twice_is_no_loss() -> 
 
 def test_somebody_elses_label_costs_a_read_and_nothing_else() -> None:
     story = Story().leads()
-    assert story.state.seen
-    labelled = story.relabelled(story.state.seen)
+    assert story.state.observed
+    labelled = story.relabelled(story.state.observed)
     story.waits(2).fails(Kind.CONFLICT).reads(labelled).writes()
     story.asked(e.Renewed)
 
@@ -211,7 +222,7 @@ def test_a_leader_that_is_told_to_come_back_later_does_within_its_retry_period(
 
 def test_conflicts_without_end_do_not_make_a_leader_spin() -> None:
     story, asked = Story().leads(), 0
-    own = story.state.seen
+    own = story.state.observed
     while story.state.phase is Phase.LEADING:
         asked += len(story.requests)
         if isinstance(story.state.pending, e.Get):
@@ -229,7 +240,7 @@ def test_conflicts_without_end_do_not_make_a_leader_spin() -> None:
 def test_a_leader_recreates_a_deleted_lock_at_once_and_keeps_its_count_and_its_time() -> None:
     story = Story()
     story.wakes().reads(story.lock("")).writes()
-    acquired = story.state.acquired
+    acquired = story.state.own_record.acquired
     story.waits(2).fails(Kind.CONFLICT)
     write = story.fails(Kind.MISSING).asked(e.Write)
     assert (write.base, write.incarnation) == (None, TERM)
@@ -245,7 +256,7 @@ def test_a_leader_that_somebody_forestalls_in_recreating_the_lock_has_lost() -> 
 
 def test_a_recreated_lock_carries_a_renew_time_later_than_any_before() -> None:
     story = Story().leads()
-    before = story.state.seen
+    before = story.state.observed
     assert before
     assert before.record.renewed
     story.waits(2)
@@ -259,14 +270,14 @@ def test_a_recreated_lock_carries_a_renew_time_later_than_any_before() -> None:
 # --- a successor in the middle of a term
 
 
-def resumed() -> Story:
-    story = Story(resume(candidate(), TERM, START - 4, acquired=WALL - 60 * SECOND, transitions=7))
+def replaced() -> Story:
+    story = Story(resumed(candidate(), START - 4, acquired=WALL - 60 * SECOND, transitions=7))
     story.wakes().asked(e.Get)
     return story
 
 
 def test_a_successor_reads_its_predecessors_lock_and_renews_at_once() -> None:
-    story = resumed()
+    story = replaced()
     own = story.lock(ME, TERM, renewed=WALL - 3 * SECOND, acquired=WALL - 60 * SECOND, transitions=7)
     write = story.reads(own).asked(e.Write)
     assert write.base is own
@@ -276,13 +287,13 @@ def test_a_successor_reads_its_predecessors_lock_and_renews_at_once() -> None:
 
 
 def test_a_successor_has_no_more_time_than_its_predecessor_had() -> None:
-    story = resumed().waits(5.9)
+    story = replaced().waits(5.9)
     assert not story.all(e.Lost)
     story.waits(0.1).asked(e.Lost)
 
 
 def test_a_successor_forgives_what_its_predecessor_still_had_under_way() -> None:
-    story = resumed()
+    story = replaced()
     own = story.lock(ME, TERM)
     story.reads(own).fails(Kind.CONFLICT)
     late = story.lock(ME, TERM, renewed=WALL - SECOND)
@@ -290,10 +301,10 @@ def test_a_successor_forgives_what_its_predecessor_still_had_under_way() -> None
 
 
 def test_a_successor_that_finds_another_holder_has_lost_without_grace() -> None:
-    story = resumed()
+    story = replaced()
     assert story.reads(story.lock("other")).asked(e.Lost).kill_now
 
 
 def test_a_successor_recreates_a_deleted_lock_with_its_predecessors_count() -> None:
-    record = resumed().reads(None).asked(e.Write).record
+    record = replaced().reads(None).asked(e.Write).record
     assert (record.acquired, record.transitions) == (WALL - 60 * SECOND, 7)

@@ -12,8 +12,8 @@ from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN
 from kleader.election.request import Request, from_text, to_text
-from kleader.election.state import Phase, resume
-from tests.support.election import ME, START, TERM, TIMING, WALL, Story, candidate
+from kleader.election.state import Phase
+from tests.support.election import ME, START, TERM, TIMING, WALL, Story, candidate, resumed
 
 RESIGN, TRANSFER = Request(ME, TERM), Request(ME, TERM, "heir")
 GIVEN = e.AllProcessesExited(release=True, to="heir")
@@ -22,8 +22,8 @@ OTHER = e.Restart("term-2", release=True, to="heir", aside=True)
 
 def asked(story: Story, request: Request | None) -> Observed:
     """The lock as it is, with a request on it, which somebody else's write has left there."""
-    assert story.state.seen
-    return replace(story.relabelled(story.state.seen), request=request)
+    assert story.state.observed
+    return replace(story.relabelled(story.state.observed), request=request)
 
 
 def sees(story: Story, request: Request | None) -> Story:
@@ -34,7 +34,7 @@ def sees(story: Story, request: Request | None) -> Story:
 
 def given(story: Story, holder: str = ME, **fields: Any) -> Observed:  # noqa: ANN401
     """A lock whose last leader has named a holder."""
-    return replace(story.lock(holder), **{"given": True, **fields})
+    return replace(story.lock(holder), **{"handed_over": True, **fields})
 
 
 # --- whom it is for
@@ -79,26 +79,26 @@ def test_a_request_is_told_again_when_it_is_seen_again() -> None:
 
 
 def test_a_replaced_elector_finds_the_request_that_its_predecessor_died_over() -> None:
-    story = Story(resume(candidate(), TERM, START, acquired=WALL, transitions=3))
+    story = Story(resumed(candidate(), START, acquired=WALL, transitions=3))
     held = replace(story.lock(ME, TERM), request=TRANSFER)
     assert story.wakes().reads(held).asked(e.StepDown).to == "heir"
 
 
-@pytest.mark.parametrize("kind", [{"coordinated": True}, {"lasting": True}], ids=["coordinated", "for life"])
+@pytest.mark.parametrize("kind", [{"coordinated": True}, {"non_expiring": True}], ids=["coordinated", "for life"])
 def test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns(kind: dict[str, Any]) -> None:
     for request, yields in ((TRANSFER, 0), (RESIGN, 1)):
         story = Story(**kind)
-        if kind.get("lasting"):
+        if kind.get("non_expiring"):
             story.wakes().reads(None).writes()
             story.sees(replace(story.lock(ME, TERM), ours=True, request=request))
         else:
-            story = Story(resume(candidate(**kind), TERM, START, acquired=WALL, transitions=3))
+            story = Story(resumed(candidate(**kind), START, acquired=WALL, transitions=3))
             story.wakes().reads(replace(story.lock(ME, TERM), request=request))
         assert len(story.all(e.StepDown)) == yields
 
 
 def test_without_expiry_a_request_that_comes_before_the_answer_of_the_write_that_it_is_for_is_acted_on() -> None:
-    story = Story(lasting=True)
+    story = Story(non_expiring=True)
     story.wakes().reads(None).fails(Kind.UNREACHABLE)
     story.reads(replace(story.lock(ME, TERM), ours=True, request=RESIGN))
     assert [type(each) for each in story.actions if isinstance(each, (e.Acquired, e.StepDown))] == [
@@ -123,7 +123,7 @@ def test_a_candidate_does_not_act_on_requests_nor_do_they_start_its_wait_anew() 
 def test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_between() -> None:
     story = Story()
     story.wakes().reads(story.lock("")).writes()
-    own = story.state.seen
+    own = story.state.observed
     assert own
     write = story.waits(1).tell(GIVEN).asked(e.Write)
     assert write.base is own
@@ -145,8 +145,8 @@ def test_a_transfer_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
 
 def test_a_conflict_of_a_transfer_is_read_and_retried_and_never_becomes_a_release() -> None:
     story = Story().leads()
-    assert story.state.seen
-    labelled = story.relabelled(story.state.seen)
+    assert story.state.observed
+    labelled = story.relabelled(story.state.observed)
     story.tell(GIVEN).fails(Kind.CONFLICT).asked(e.Get)
     write = story.reads(labelled).asked(e.Write)
     assert (write.base, write.record.holder) == (labelled, "heir")
@@ -155,7 +155,7 @@ def test_a_conflict_of_a_transfer_is_read_and_retried_and_never_becomes_a_releas
 @pytest.mark.parametrize("taken", ["", "term-7"], ids=["not taken yet", "taken"])
 def test_a_transfer_without_an_answer_may_have_happened(taken: str) -> None:
     story = Story().leads().tell(GIVEN)
-    landed = replace(story.landed(), incarnation=taken, given=not taken)
+    landed = replace(story.landed(), incarnation=taken, handed_over=not taken)
     story.fails(Kind.UNREACHABLE).asked(e.Get)
     assert story.reads(landed).asked(e.Released) == e.Released(released=True, why="heir is to lead")
 
@@ -183,8 +183,8 @@ def test_nobody_else_is_taken_for_the_one_who_was_named() -> None:
 
 
 def test_the_successor_of_an_elector_that_died_over_a_transfer_writes_it_or_finds_it_written() -> None:
-    for found, released in (("mine", False), ("given", True)):
-        story = Story(resume(candidate(), TERM, START, acquired=WALL, transitions=3))
+    for found, released in (("mine", False), ("handed_over", True)):
+        story = Story(resumed(candidate(), START, acquired=WALL, transitions=3))
         story.wakes().tell(GIVEN)
         story.reads(story.lock(ME, TERM) if found == "mine" else given(story, "heir"))
         if released:
@@ -264,11 +264,11 @@ def test_wait_live_does_not_take_being_named_for_a_sign_of_life() -> None:
 @pytest.mark.parametrize(
     "found",
     [
-        {"given": False},
-        {"incarnation": "term-7", "given": False},
+        {"handed_over": False},
+        {"incarnation": "term-7", "handed_over": False},
         {"incarnation": "term-7"},
         {"fault": "it is not JSON"},
-        {"torn": True},
+        {"incomplete": True},
     ],
     ids=["a client-go leader", "a kleader", "another that took it", "malformed", "half a pair"],
 )
@@ -285,7 +285,7 @@ def test_what_another_was_given_is_waited_for_like_any_lock() -> None:
     assert story.asked(e.Write).record.transitions == 4
 
 
-@pytest.mark.parametrize("kind", [{"coordinated": True}, {"lasting": True}], ids=["coordinated", "for life"])
+@pytest.mark.parametrize("kind", [{"coordinated": True}, {"non_expiring": True}], ids=["coordinated", "for life"])
 def test_where_nobody_can_be_named_nobody_takes_itself_to_be(kind: dict[str, Any]) -> None:
     story = Story(**kind).wakes()
     assert not story.reads(given(story)).requests
@@ -298,15 +298,15 @@ def test_of_two_with_the_same_name_the_one_whose_write_came_second_follows() -> 
     story.idles(14)
 
 
-def test_who_was_named_and_does_not_know_whether_it_took_the_lock_writes_afresh() -> None:
+def test_who_was_named_and_does_not_know_whether_it_took_the_lock_waits_and_writes_afresh() -> None:
     story = Story().wakes()
     story.reads(given(story))
     landed = story.landed()
     story.fails(Kind.UNREACHABLE, after=1).asked(e.Get)
-    sent = story.now
-    write = story.reads(landed).asked(e.Write)
+    story.reads(landed).idles(14.9)
+    write = story.waits(0.1).asked(e.Write)
     assert (write.base, write.incarnation) == (landed, TERM)
-    assert story.writes().asked(e.Acquired).stop_at == TIMING.stop_at(sent)
+    assert story.writes().asked(e.Acquired).stop_at == TIMING.stop_at(story.now)
 
 
 def test_what_is_not_given_any_more_is_not_taken() -> None:
@@ -315,7 +315,7 @@ def test_what_is_not_given_any_more_is_not_taken() -> None:
     story.follows(story.lock("other", "term-9"))
     named = given(story)
     story.sees(named).fails(Kind.THROTTLED, retry_after=5)
-    story.sees(replace(named, given=False, version=story.version())).idles(14.9)
+    story.sees(replace(named, handed_over=False, version=story.version())).idles(14.9)
 
 
 # --- the annotation

@@ -168,6 +168,6 @@ def test_a_poller_takes_a_dead_holders_lock_at_the_exact_instant() -> None:
 def test_an_answer_that_the_watch_has_overtaken_is_not_followed() -> None:
     story = Story().follows().waits(15)
     story.fails(Kind.CONFLICT).waits(2)
-    old = story.lock("other")
-    story.sees(story.lock("")).reads(old)
-    assert story.asked(e.Write).base is not old
+    request, old, free = story.pending(e.Get), story.lock("other"), story.lock("")
+    assert story.sees(free).asked(e.Write).base is free
+    assert not story.tell(e.GetDone(request, old)).actions

@@ -97,7 +97,7 @@ class Kept:
     """A lock without expiry that nobody has, another, or this candidate already."""
 
     namespace = "n"
-    properties = LockProperties(lasting=True)
+    properties = LockProperties(non_expiring=True)
 
     def __init__(self, holder: str) -> None:
         self._seen = Observed(Record(holder), "i", "7", ours=holder == "me") if holder else None
@@ -378,16 +378,25 @@ def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
     return states, said
 
 
-@pytest.mark.parametrize(("memory", "held"), [("", 15), ("60", 60)])
-def test_a_successor_waits_for_as_long_as_its_predecessor_has_told(memory: str, held: int) -> None:
+@pytest.mark.parametrize(("memory", "longest"), [("", 15), ("60 i", 60)])
+def test_a_replacement_elector_waits_for_the_longest_duration_that_the_previous_one_has_seen(
+    memory: str, longest: int
+) -> None:
+    before = system.clock()
     (state, _), _ = told_of_another(m.Assign(2, "i", False, True, 0.0, 0, 0, [], memory))  # noqa: FBT003
-    assert state.gone_wait == held
+    assert state.touched
+    assert before + longest <= state.safe_at <= system.clock() + longest
+
+
+def test_a_replacement_elector_tells_its_own_incarnation_first() -> None:
+    _, said = told_of_another(m.Assign(2, "i", False, True, 0.0, 0, 0, [], "60 i.1"))  # noqa: FBT003
+    assert next(each for each in said if isinstance(each, m.Remember)) == m.Remember(2, "60 i.2")
 
 
 def test_for_how_long_another_has_the_lock_is_told_before_who_it_is() -> None:
     _, said = told_of_another(m.Assign(2, "i", False, False, 0.0, 0, 0, [], ""))  # noqa: FBT003
     told = [each for each in said if isinstance(each, (m.Remember, m.Observe))]
-    assert told == [m.Remember(2, "40"), m.Observe(2, "other", "n")]
+    assert told == [m.Remember(2, "40 i"), m.Observe(2, "other", "n")]
 
 
 def test_words_of_another_term_count_for_nothing(elector: Loop) -> None:

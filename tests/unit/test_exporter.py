@@ -228,7 +228,7 @@ def test_a_state_that_cannot_be_written_leaves_no_temporary_file(
     assert list(tmp_path.iterdir()) == [tmp_path / "state"]
 
 
-LEADING = State(candidate(), TERM, phase=Phase.LEADING, known=True, t0=10.0)
+LEADING = State(candidate(), TERM, phase=Phase.LEADING, observed_at=1.0, t0=10.0)
 WAITING = State(candidate(), TERM)
 ANY = cast("Any", None)
 
@@ -240,7 +240,7 @@ ANY = cast("Any", None)
         (LEADING, e.GetDone(ANY, ANY), LEADING, m.Measured(1, False, 1, 0, 0.0)),  # noqa: FBT003
         (LEADING, e.WatchEnded(), LEADING, m.Measured(1, False, 0, 1, 0.0)),  # noqa: FBT003
         (WAITING, e.WatchEnded(begun=False), WAITING, None),
-        (WAITING, e.GetDone(ANY, ANY), replace(WAITING, known=True), m.Measured(1, True, 0, 0, 0.0)),  # noqa: FBT003
+        (WAITING, e.GetDone(ANY, ANY), replace(WAITING, observed_at=1.0), m.Measured(1, True, 0, 0, 0.0)),  # noqa: FBT003
         (WAITING, e.WriteDone(ANY, ANY), LEADING, m.Measured(1, True, 0, 0, 0.0)),  # noqa: FBT003
         (LEADING, e.TimerFired(), LEADING, None),
     ],

@@ -11,12 +11,12 @@ import pytest
 from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
-from kleader.election.state import Phase, resume, resume_waiting
-from tests.support.election import ME, START, TERM, Story, candidate
+from kleader.election.state import Phase, resume_waiting
+from tests.support.election import ME, START, TERM, Story, candidate, resumed
 
 
 def story(**fields: object) -> Story:
-    return Story(None, lasting=True, **fields)
+    return Story(None, non_expiring=True, **fields)
 
 
 def owned(tale: Story, holder: str = "other", incarnation: str = "term-9", **fields: object) -> Observed:
@@ -40,7 +40,7 @@ def test_a_lock_that_nobody_has_is_created_and_leads_to_a_term_without_deadlines
 
 def test_a_leader_looks_on_and_writes_nothing() -> None:
     tale = story().leads()
-    assert tale.asked(e.Watch).seen is tale.state.seen
+    assert tale.asked(e.Watch).seen is tale.state.observed
     asked = tale.waits(3600).requests
     assert not [each for each in asked if isinstance(each, e.Write)]
     assert tale.state.phase is Phase.LEADING
@@ -241,7 +241,7 @@ def test_a_leader_goes_on_while_it_cannot_look_and_tries_once_in_a_retry_period(
             tale.waits(tale.state.wake_at - tale.now)
     assert tale.state.phase is Phase.LEADING
     assert min(later - earlier for earlier, later in pairwise(times[1:])) >= 1.8
-    tale.waits(2).reads(tale.state.seen).asked(e.Watch)
+    tale.waits(2).reads(tale.state.observed).asked(e.Watch)
 
 
 def test_a_leader_that_may_not_watch_reads_once_in_a_retry_period() -> None:
@@ -250,7 +250,7 @@ def test_a_leader_that_may_not_watch_reads_once_in_a_retry_period() -> None:
     for _ in range(20):
         tale.idles(1.9)
         tale.waits(0.1).asked(e.Get)
-        tale.reads(tale.state.seen)
+        tale.reads(tale.state.observed)
         assert not tale.all(e.Watch)
 
 
@@ -263,7 +263,7 @@ def test_a_supervisor_that_does_not_answer_loses_the_term_without_grace() -> Non
 
 
 def test_a_replaced_elector_reads_first_and_goes_on_without_a_write() -> None:
-    tale = Story(resume(candidate(lasting=True), TERM, inf, acquired=5, transitions=0))
+    tale = Story(resumed(candidate(non_expiring=True), inf, acquired=5, transitions=0))
     tale.wakes().reads(owned(tale, ME, TERM))
     tale.asked(e.Watch)
     assert not tale.all(e.Acquired)
@@ -272,13 +272,13 @@ def test_a_replaced_elector_reads_first_and_goes_on_without_a_write() -> None:
 
 
 def test_a_replaced_elector_that_cannot_read_goes_on() -> None:
-    tale = Story(resume(candidate(lasting=True), TERM, inf, acquired=5, transitions=0)).wakes()
+    tale = Story(resumed(candidate(non_expiring=True), inf, acquired=5, transitions=0)).wakes()
     tale.fails(Kind.UNREACHABLE).fails(Kind.UNREACHABLE).waits(600)
     assert tale.state.phase is Phase.LEADING
 
 
 def test_a_replaced_elector_of_a_candidate_finds_what_its_predecessor_acquired() -> None:
-    tale = Story(resume_waiting(candidate(lasting=True), TERM)).wakes()
+    tale = Story(resume_waiting(candidate(non_expiring=True), TERM, START)).wakes()
     tale.reads(owned(tale, ME, TERM)).asked(e.Acquired)
 
 
@@ -291,7 +291,7 @@ def test_where_a_candidate_may_not_watch_it_polls_after_1_2_4_8_and_then_16_seco
     for pause in (1, 2, 4, 8, 16, 16, 16):
         tale.idles(pause - 0.1)
         tale.waits(0.1).asked(e.Get)
-        tale.reads(tale.state.seen)
+        tale.reads(tale.state.observed)
 
 
 def test_the_pauses_are_spread_by_up_to_a_fifth() -> None:
@@ -356,7 +356,7 @@ def test_nothing_is_released_unless_asked_for() -> None:
 
 def test_a_release_empties_exactly_what_was_seen() -> None:
     tale = story().leads()
-    seen = tale.state.seen
+    seen = tale.state.observed
     write = tale.tell(e.AllProcessesExited(release=True)).asked(e.Write)
     assert (write.base, write.record.holder, write.incarnation) == (seen, "", "")
     assert tale.writes().asked(e.Released).released

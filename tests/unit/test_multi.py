@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,8 +19,6 @@ from tests.support.pair import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kleader.kube.client import ApiClient
 
 
 MINE = 15
@@ -71,9 +69,9 @@ def server() -> Server:
     return Server()
 
 
-def multi(server: Any, held: int = 0) -> MultiLock:  # noqa: ANN401 - stands for an Api
+def multi(server: Any) -> MultiLock:  # noqa: ANN401 - stands for an Api
     primary, secondary = EndpointsLock(server, "n", "x", {}), LeaseLock(server, "n", "x", {})
-    return MultiLock(primary, secondary, MINE, held)
+    return MultiLock(primary, secondary, MINE)
 
 
 def put(server: Any, lock: type[EndpointsLock | LeaseLock], record: Record) -> None:  # noqa: ANN401
@@ -95,7 +93,7 @@ def test_both_that_agree_are_one_record(server: Server) -> None:
     put(server, EndpointsLock, HELD)
     put(server, LeaseLock, HELD)
     seen = get(multi(server))
-    assert (seen.record, seen.torn, seen.fault) == (HELD, False, "")
+    assert (seen.record, seen.incomplete, seen.fault) == (HELD, False, "")
 
 
 @pytest.mark.parametrize(("first", "second"), [(HELD, FREE), (FREE, HELD), (replace(HELD, holder="e"), HELD)])
@@ -115,16 +113,6 @@ def test_holders_that_differ_are_held_for_ones_own_duration_at_least(server: Ser
     assert get(multi(server)).record.duration == MINE
 
 
-def test_one_that_cannot_be_read_any_more_is_held_for_as_long_as_it_was(server: Server) -> None:
-    put(server, EndpointsLock, replace(HELD, duration=4))
-    put(server, LeaseLock, replace(HELD, holder="l", duration=60))
-    lock = multi(server)
-    durations = [get(lock).record.duration]
-    server.found["leases"]["spec"]["leaseDurationSeconds"] = "odd"
-    durations += [get(lock).record.duration for _ in range(2)]
-    assert durations == [60, 60, 60]
-
-
 def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
     """Also of the one whose clock is behind."""
     put(server, EndpointsLock, replace(HELD, renewed=20_000_000))
@@ -135,11 +123,13 @@ def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
     assert not get(lock).same_record(before)
 
 
-def test_a_lease_that_was_never_there_is_not_missed(server: Server) -> None:
-    """The fleet is of candidates that know the annotation only."""
-    put(server, EndpointsLock, FREE)
+@pytest.mark.parametrize("record", [FREE, HELD])
+def test_a_lock_of_which_one_object_is_missing_is_neither_released_nor_anybodys(server: Server, record: Record) -> None:
+    """Also where it was never there: the fleet is of candidates that know the annotation only."""
+    put(server, EndpointsLock, record)
     seen = get(multi(server))
-    assert (seen.record.holder, seen.torn) == ("", False)
+    assert (seen.incomplete, seen.missing_objects) == (True, frozenset({1}))
+    assert seen.record.holder == record.holder, "the leader that has the other one creates this one"
 
 
 @pytest.mark.parametrize("gone", ["leases", "endpoints"])
@@ -150,34 +140,20 @@ def test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(server: Serv
     get(lock)
     del server.found[gone]
     seen = get(lock)
-    assert (seen.torn, seen.record.duration) == (True, MINE)
+    assert (seen.incomplete, seen.missing_objects) == (True, frozenset({["endpoints", "leases"].index(gone)}))
 
 
 @pytest.mark.parametrize("anew", ["leases", "endpoints"])
-def test_one_that_was_there_and_is_created_anew_without_a_record_does_not_make_the_lock_free(
-    server: Server, anew: str
-) -> None:
+def test_one_that_was_created_anew_without_a_record_does_not_make_the_lock_free(server: Server, anew: str) -> None:
     """Whoever keeps to that one alone may run; the other is as its last holder left it."""
-    long = replace(HELD, duration=40)
-    put(server, EndpointsLock, long if anew == "endpoints" else FREE)
-    put(server, LeaseLock, long if anew == "leases" else FREE)
-    lock = multi(server)
-    assert get(lock).record.holder == UNKNOWN
-    server.create_bare(anew)
-    for _ in range(2):
-        seen = get(lock)
-        assert (seen.torn, seen.gone, seen.record.duration) == (True, True, 40)
-
-
-def test_one_that_was_created_anew_without_a_record_is_taken_as_one_that_was_created(server: Server) -> None:
-    """Somebody may have had it, and it have been created anew once more, since that was seen."""
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
     lock = multi(server)
-    get(lock)
-    server.create_bare("leases")
-    base = get(lock)
-    assert asyncio.run(lock.write(base, HELD, "i", 1)).created
+    assert get(lock).is_release
+    server.create_bare(anew)
+    seen = get(lock)
+    missing = frozenset({["endpoints", "leases"].index(anew)})
+    assert (seen.incomplete, seen.missing_objects, seen.unwritten) == (True, missing, False)
 
 
 @pytest.mark.parametrize("bare", [("endpoints",), ("leases",), ("endpoints", "leases")])
@@ -191,19 +167,6 @@ def test_both_that_never_had_a_record_are_led_on_at_once(server: Server, bare: t
     asyncio.run(world.until_led_by(world.enter("one", world.both())))
 
 
-def test_one_that_never_had_a_record_is_not_missed(server: Server) -> None:
-    put(server, EndpointsLock, FREE)
-    server.create_bare("leases")
-    lock = multi(server)
-    for _ in range(2):
-        assert not get(lock).torn
-
-
-def test_the_successor_of_an_elector_misses_one_that_it_has_never_seen(server: Server) -> None:
-    put(server, EndpointsLock, FREE)
-    assert get(multi(server, held=MINE)).torn
-
-
 def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> None:
     put(server, EndpointsLock, FREE)
     lock = multi(server)
@@ -213,124 +176,32 @@ def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> 
     with pytest.raises(LockError) as error:
         asyncio.run(lock.write(base, HELD, "i", 1))
     assert error.value.failure.kind is Kind.CONFLICT
+    assert error.value.failure.half_done, "the primary was written"
     server.refuses = lambda _method, _kind: False
     assert get(lock).record.holder == UNKNOWN
 
 
-@pytest.mark.parametrize("missing", ["leases", "endpoints"])
-def test_one_that_is_created_begins_without_transitions_and_the_next_write_gives_it_the_other_s(
-    server: Server, missing: str
-) -> None:
-    """It may have been there since the decision, and its holder not have noticed that it was deleted."""
-    put(server, EndpointsLock, FREE)
-    put(server, LeaseLock, FREE)
-    lock = multi(server)
-    get(lock)
-    del server.found[missing]
-    taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
-    assert (taken.record, taken.created) == (HELD, True)
-    renewed = asyncio.run(lock.write(taken, HELD, "i", 1))
-    assert (renewed.record, renewed.created) == (HELD, False)
-
-
-@pytest.mark.parametrize("held", [0, MINE])
-def test_one_that_was_never_there_is_ones_own_from_its_creation_on(server: Server, held: int) -> None:
-    """Unless an elector before this one may have seen it."""
-    put(server, EndpointsLock, FREE)
-    lock = multi(server, held)
-    taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
-    assert (taken.created, get(lock).created) == (held > 0, held > 0)
-
-
-def test_one_that_was_ones_own_and_went_is_anothers_until_it_is_proven(server: Server) -> None:
-    put(server, EndpointsLock, FREE)
-    lock = multi(server)
-    asyncio.run(lock.write(get(lock), HELD, "i", 1))
-    del server.found["leases"]
-    assert asyncio.run(lock.write(get(lock), HELD, "i", 1)).created
-
-
-def test_one_that_somebody_was_the_first_to_create_and_that_is_gone_when_it_is_read_was_there(server: Server) -> None:
-    put(server, EndpointsLock, FREE)
-    lock = multi(server)
-    base = get(lock)
-    server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
-    with pytest.raises(LockError, match="first"):
-        asyncio.run(lock.write(base, HELD, "i", 1))
-    assert get(lock).gone
-    server.refuses = lambda _method, _kind: False
-    assert asyncio.run(lock.write(base, replace(HELD, renewed=2_000_000), "i", 1)).created
-
-
-def test_one_that_was_created_late_and_without_an_answer_may_have_been_anothers_meanwhile(server: Server) -> None:
-    put(server, EndpointsLock, FREE)
-    lock = multi(server)
-    base = get(lock)
-    server.refuses, server.refusal = lambda method, kind: (method, kind) == ("PUT", "leases"), Kind.UNREACHABLE
-    with pytest.raises(LockError):
-        asyncio.run(lock.write(base, HELD, "i", 1))
-    server.refuses = lambda _method, _kind: False
-    asyncio.run(LeaseLock(server, "n", "x", {}).write(None, replace(HELD, transitions=0), "i", 1))  # type: ignore[arg-type]
-    assert get(lock).created
-
-
-def test_one_that_may_have_been_created_without_an_answer_was_there(server: Server) -> None:
-    put(server, LeaseLock, FREE)
-    lock = multi(server)
-    base = get(lock)
-    server.refuses, server.refusal = lambda method, _kind: method == "POST", Kind.UNREACHABLE
-    with pytest.raises(LockError):
-        asyncio.run(lock.write(base, HELD, "i", 1))
-    assert get(lock).gone
-
-
-@pytest.mark.parametrize("second", [None, FREE])
-def test_one_that_was_created_where_the_other_could_not_be_written_was_there(
-    server: Server, second: Record | None
-) -> None:
-    if second:
-        put(server, LeaseLock, second)
-    lock = multi(server)
-    base = get(lock) if second else None
-    server.refuses = lambda method, kind: (method, kind) == ("PUT", "leases")
-    with pytest.raises(LockError, match="first") as error:
-        asyncio.run(lock.write(base, HELD, "i", 1))
-    assert error.value.failure.held == MINE
-    server.refuses = lambda _method, _kind: False
-    del server.found["endpoints"]
-    put(server, LeaseLock, FREE)
-    assert get(lock).gone
-
-
-def test_what_was_read_of_one_where_the_other_could_not_be_was_there(server: Server) -> None:
-    put(server, EndpointsLock, HELD)
-    put(server, LeaseLock, FREE)
-    lock = multi(server)
-    server.refuses = lambda method, kind: (method, kind) == ("GET", "leases")
-    with pytest.raises(LockError, match="first") as error:
-        get(lock)
-    assert error.value.failure.held == HELD.duration
-    server.refuses = lambda _method, _kind: False
-    del server.found["endpoints"]
-    assert get(lock).gone
-
-
-def test_nothing_is_held_that_could_not_be_read(server: Server) -> None:
-    put(server, LeaseLock, HELD)
-    server.refuses = lambda method, _kind: method == "GET"
+def test_a_write_that_the_primary_refuses_is_not_half_done_and_goes_no_further(server: Server) -> None:
+    """Else a candidate would put the others off that may write one of both alone."""
+    server.refuses, server.refusal = lambda method, _kind: method == "POST", Kind.THROTTLED
     with pytest.raises(LockError) as error:
-        get(multi(server))
-    assert error.value.failure.held == 0
+        asyncio.run(multi(server).write(None, HELD, "i", 1))
+    assert (error.value.failure.kind, error.value.failure.half_done) == (Kind.THROTTLED, False)
+    assert server.asked == [("POST", "endpoints")] or server.asked[-1][1] == "endpoints"
 
 
-def test_what_client_go_has_taken_was_anothers_though_it_leaves_the_incarnation_there(server: Server) -> None:
+@pytest.mark.parametrize("refusal", [Kind.CONFLICT, Kind.UNREACHABLE, Kind.THROTTLED])
+def test_a_release_goes_on_to_the_secondary_whatever_becomes_of_the_primary(server: Server, refusal: Kind) -> None:
+    """The primary may have been released by a try before, whose answer was lost."""
     put(server, EndpointsLock, FREE)
-    lock, lease = multi(server), LeaseLock(cast("ApiClient", server), "n", "x", {})
-    taken = asyncio.run(lock.write(get(lock), HELD, "i", 1))
-    asyncio.run(lease.write(taken.base.second, replace(HELD, holder="go"), "i", 1))
-    get(lock)
-    asyncio.run(lease.write(None, replace(HELD, transitions=0), "i", 1))
-    assert get(lock).created
+    put(server, LeaseLock, FREE)
+    lock = multi(server)
+    term = asyncio.run(lock.write(get(lock), HELD, "i", 1))
+    server.refuses, server.refusal = lambda method, kind: (method, kind) == ("PUT", "endpoints"), refusal
+    with pytest.raises(LockError) as error:
+        asyncio.run(lock.write(term, FREE, "", 1))
+    assert (error.value.failure.kind, error.value.failure.half_done) == (refusal, True)
+    assert server.found["leases"]["spec"]["holderIdentity"] == ""
 
 
 def test_both_that_a_leader_creates_anew_keep_its_transitions(server: Server) -> None:
@@ -347,7 +218,7 @@ def test_neither_is_written_on_another_version_than_the_decision_saw(server: Ser
     put(server, EndpointsLock, replace(HELD, holder="e"))
     asyncio.run(lock.write(base, HELD, "i", 1))
     first, second = (body["metadata"] for body in server.sent[-2:])
-    assert first["resourceVersion"] == base.version
+    assert first["resourceVersion"] == base.token
     assert not {"uid", "resourceVersion"} & set(second)
 
 
@@ -367,7 +238,7 @@ def test_the_fencing_token_is_the_first_ones_version(server: Server) -> None:
     put(server, LeaseLock, FREE)
     lock = multi(server)
     seen = asyncio.run(lock.write(get(lock), HELD, "i", 1))
-    assert seen.version == server.found["endpoints"]["metadata"]["resourceVersion"]
+    assert seen.token == server.found["endpoints"]["metadata"]["resourceVersion"]
     assert [each["uid"] for each in lock.references(seen)] == ["u", "u"]
 
 

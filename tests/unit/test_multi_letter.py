@@ -14,8 +14,8 @@ from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.kube.errors import LockError
 from kleader.locks import multilock
-from tests.support.guards import replaced, rewritten
 from tests.support.pair import Contender, World
+from tests.support.rewriting import replaced, rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -61,15 +61,6 @@ async def the_second_is_taken_by_somebody_else(world: World) -> None:
     await _wait(world, both)
 
 
-async def the_second_is_created_by_somebody_else(world: World) -> None:
-    """The same where there was no second yet."""
-    await world.put(world.endpoints(), FREE)
-    new = world.enter(NEW, world.lease())
-    world.server.before("PUT", "endpoints", lambda: world.until_led_by(new))
-    await world.step(both := world.enter(MULTI, world.both()))
-    await _wait(world, both)
-
-
 async def _wait(world: World, both: Contender) -> None:
     """It goes on alone until its round is over; then everybody does."""
     for _ in range(2):
@@ -104,7 +95,7 @@ async def _overwriting(
     if base is None:
         return await _WRITE(self, base, record, incarnation, timeout)
     first, second = self._locks
-    await first.write(base.base.first, record, incarnation, timeout)
+    await first.write(base.base.primary, record, incarnation, timeout)
     return _as_one(await second.write(await multilock._find(second, timeout), record, incarnation, timeout))
 
 
@@ -114,13 +105,15 @@ def _as_one(second: Observed) -> Observed:
 
 
 BREAKS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[[World], Coroutine[None, None, None]]]] = {
-    "holders that differ count for the primary's duration": (
-        lambda: rewritten(multilock, "            max(durations),", "            durations[0],"),
+    "the primary's holder counts for both": (
+        lambda: rewritten(multilock, "records[0].holder if agreed else UNKNOWN", "records[0].holder"),
         one_is_released_and_the_other_held,
     ),
     "a term counts from after the last answer": (
         lambda: rewritten(
-            renew, "s.t0, s.call_at, s.stumbles = s.sent_at,", "s.t0, s.call_at, s.stumbles = turn.now.boot,"
+            renew,
+            "state.t0, state.next_request_at = state.sent_at,",
+            "state.t0, state.next_request_at = turn.now.boot,",
         ),
         the_answer_to_a_round_comes_late,
     ),
@@ -131,10 +124,6 @@ BREAKS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[[Wo
     "the secondary is read again, and written over": (
         lambda: replaced((multilock.MultiLock,), "write", _overwriting),
         the_second_is_taken_by_somebody_else,
-    ),
-    "the secondary is read again, and written over where it was missing": (
-        lambda: replaced((multilock.MultiLock,), "write", _overwriting),
-        the_second_is_created_by_somebody_else,
     ),
 }
 

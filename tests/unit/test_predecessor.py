@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from kleader.log import Log
 
 
-def state(holder: str, seen_at: float, *, lasting: bool = False) -> State:
+def state(holder: str, seen_at: float, *, non_expiring: bool = False) -> State:
     seen = Observed(Record(holder))
-    me = SimpleNamespace(identity="me", lasting=lasting)
+    me = SimpleNamespace(identity="me", non_expiring=non_expiring)
 
     def mine(_: object) -> bool:
-        return lasting and holder == "my-pod"
+        return non_expiring and holder == "my-pod"
 
-    return cast("State", SimpleNamespace(seen=seen, known=True, me=me, seen_at=seen_at, mine=mine))
+    return cast("State", SimpleNamespace(observed=seen, known=True, me=me, observed_at=seen_at, held_by_me=mine))
 
 
 class Told(list[str]):
@@ -65,9 +65,9 @@ def test_it_is_somebody_whom_people_know(holders: list[str], told: list[str]) ->
     ],
 )
 def test_who_holds_the_lock_is_said_once_when_it_is_first_read(seen: Observed | None, said: str) -> None:
-    earlier, log, me = Predecessor(), Told(), SimpleNamespace(lasting=False, identity="me")
+    earlier, log, me = Predecessor(), Told(), SimpleNamespace(non_expiring=False, identity="me")
     for known, each in ((False, None), (True, seen), (True, Observed(Record("another")))):
-        now = SimpleNamespace(seen=each, known=known, me=me, seen_at=0.0, mine=lambda _: False)
+        now = SimpleNamespace(observed=each, known=known, me=me, observed_at=0.0, held_by_me=lambda _: False)
         earlier.note(cast("State", now), 0.0, cast("Log", log))
     assert log == [said]
 
@@ -77,7 +77,7 @@ def test_who_holds_the_lock_is_said_once_when_it_is_first_read(seen: Observed | 
 )
 def test_who_has_a_lock_for_life_renews_nothing_and_is_called_after_its_pod(pod: str, told: list[str]) -> None:
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
-    earlier.note(state(pod, 0.0, lasting=True), 0.0, quiet)
-    earlier.note(state("my-pod", 4.0, lasting=True), 4.0, quiet)
+    earlier.note(state(pod, 0.0, non_expiring=True), 0.0, quiet)
+    earlier.note(state("my-pod", 4.0, non_expiring=True), 4.0, quiet)
     earlier.tell(cast("Log", log), 4.0)
     assert log == told
