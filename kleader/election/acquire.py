@@ -199,8 +199,8 @@ def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None
     turn.pause(failure)
     if isinstance(request, e.Write):
         is_current = state.observed is request.base
-        if _is_refusal(failure) and state.proof and is_current and (request.base is None or request.base.unwritten):
-            state.touched = frozenset()  # nothing was written, so that the lock was never held still
+        if _is_refusal(failure) and state.proof and is_current:  # nothing was written: as untouched as it was
+            state.touched -= _missing(request.base)
         if not is_current or failure.kind is not Kind.UNREACHABLE:
             state.t0, state.proof = -inf, False
         if state.me.is_multilock:  # the watch may have shown what this write did to the primary: it was held back
@@ -213,6 +213,10 @@ def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None
             state.stale, state.resync_at = 1, now
     if is_permanent(failure):
         exit_failed(turn, failure.message)
+
+
+def _missing(base: Observed | None) -> frozenset[int]:
+    return EVERY_OBJECT if base is None or base.unwritten else base.missing_objects
 
 
 def _is_refusal(failure: Failure) -> bool:

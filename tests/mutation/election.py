@@ -280,6 +280,22 @@ _LOCK_DELAY = [
         "election_gone.py::test_a_multilock_of_which_half_was_created_makes_no_leader_at_once_when_it_is_gone()",
         rare="one object of a multilock is created, the other refused, and the first deleted",
     ),
+    _ACQUIRE(
+        "touched: a refusal leaves touched what was",
+        "failed",
+        "_is_refusal(failure) and state.proof and is_current",
+        "_is_refusal(failure)",
+        "election_gone.py::test_a_refusal_to_create_what_is_gone_leaves_the_holder_to_be_waited_for()",
+        rare="a creation is refused, of an object that was deleted by hand",
+    ),
+    _ACQUIRE(
+        "touched: a refusal leaves touched the object that was seen",
+        "failed",
+        "state.touched -= _missing(request.base)",
+        "state.touched = frozenset()",
+        "election_gone.py::test_a_half_that_was_seen_is_touched_whatever_was_refused()",
+        rare="one object of a multilock is created, as the other is deleted by hand",
+    ),
     # 2: conflicts
     _ACQUIRE(
         "rule 2: after a conflict nothing is written over what was observed",

@@ -111,6 +111,12 @@ def test_a_creation_that_is_refused_is_no_trace_of_a_holder(kind: Kind) -> None:
     story.writes().asked(e.Acquired)
 
 
+def test_a_refusal_to_create_what_is_gone_leaves_the_holder_to_be_waited_for() -> None:
+    story = Story().follows().sees(None).waits(15).fails(Kind.THROTTLED).waits(5)
+    assert not story.writes().all(e.Acquired)
+    assert story.state.phase is Phase.HOLDING
+
+
 def test_a_holding_candidate_that_may_not_go_on_ends_without_a_release() -> None:
     story = Story(wait_until=START + 20).follows().sees(None).waits(15).writes()
     given_up = story.renews(4.9).waits(0.1).asked(e.AcquireFailed)
@@ -316,6 +322,22 @@ def test_half_a_lock_that_was_never_there_is_led_on_at_once_when_the_other_half_
     story = Story(is_multilock=True)
     story.follows(halves(story, story.lock("other"), None)).waits(3)
     story.sees(halves(story, story.lock(""), None)).writes().asked(e.Acquired)
+
+
+@pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.DENIED, Kind.REFUSED])
+def test_a_refusal_to_create_the_missing_half_is_no_trace_of_a_holder(kind: Kind) -> None:
+    story = Story(is_multilock=True).wakes()
+    half = halves(story, story.lock(""), None)
+    story.reads(half).fails(kind).waits(5)
+    story.reads(half).writes().asked(e.Acquired)
+
+
+def test_a_half_that_was_seen_is_touched_whatever_was_refused() -> None:
+    story = Story(is_multilock=True).wakes()
+    story.reads(halves(story, story.lock(""), None)).fails(Kind.THROTTLED).waits(5)
+    story.reads(halves(story, None, story.lock(""))).waits(14.9)
+    assert not story.requests
+    story.waits(0.1).asked(e.Write)
 
 
 def test_half_a_lock_that_is_handed_over_is_handed_over_to_nobody() -> None:
