@@ -912,7 +912,7 @@ _OF_A_MULTILOCK = [
         "any(part is None or part.unwritten for part in pair)",
         "False",
         "test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(Server(), 'leases')",
-        ("from annotation", 1437),
+        rare="one object is deleted by hand while its leader releases the other, or hands it over",
     ),
     _MULTI(
         "a multilock: an object without a record is not released",
@@ -920,7 +920,7 @@ _OF_A_MULTILOCK = [
         "any(part is None or part.unwritten for part in pair)",
         "any(part is None for part in pair)",
         "test_one_that_was_created_anew_without_a_record_does_not_make_the_lock_free(Server(), 'leases')",
-        ("to lease, any length", 207),
+        rare="hands take the record out of one object while its leader releases the other, or hands it over",
     ),
     _MULTI(
         "a multilock: an acquiring write that the primary refuses goes no further",
