@@ -42,11 +42,16 @@ def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None
 def got(turn: Transition, observed: Observed | None) -> None:
     """A version that no answer of this candidate's own has shown may have been put back over another's (rule 5).
 
-    Where the control plane prefers another candidate by now, this one stops renewing.
+    Where the control plane prefers another candidate by now, this one stops renewing. So does one that is asked to
+    resign, and stands aside.
     """
     state = turn.state
     if observed is None:
         renew.renew_from(turn, None)
+    elif renew.is_mine(turn, observed) and renew.is_asked_to_end(turn, observed):
+        _end(turn)
+        turn.stand_aside()
+        acquire.got(turn, observed)
     elif renew.is_mine(turn, observed) and not state.prefers_another(observed):
         if state.observed is None or observed.version != state.observed.version:
             raise_safe_at(turn)

@@ -150,28 +150,29 @@ def _check_preference(turn: Transition, observed: Observed) -> None:
 
 
 def check_request(turn: Transition, observed: Observed) -> None:
-    """End the term in good order if that is requested of this very one. It is said each time, as above.
+    """End the term in good order if that is requested of this very one. It is said each time, as above."""
+    if is_asked_to_end(turn, observed):
+        to = observed.request.to if observed.request else ""
+        what = f"hand the lock to {to[:256]}" if to else "resign"
+        turn.do(e.StepDown(f"it was asked to {what}", asked=True, to=to))
 
-    A request to another term is ignored; the next write removes it.
-    """
+
+def is_asked_to_end(turn: Transition, observed: Observed) -> bool:
+    """Whether the end of this very term is requested. One to another term is ignored; the next write removes it."""
     state, request = turn.state, observed.request
     if request is None:
-        return
+        return False
     if (request.holder, request.incarnation) != (observed.record.holder, state.incarnation):
-        turn.do(e.Report("request_ignored", "a request on the lock is for another term than this: ignored"))
+        why = "a request on the lock is for another term than this: ignored"
     elif request.to in {state.me.identity, observed.record.holder}:
-        turn.do(e.Report("request_ignored", "a request to hand the lock to who has it: ignored"))
+        why = "a request to hand the lock to who has it: ignored"
     elif request.to and (state.me.coordinated or state.me.non_expiring):
         whose = "the control plane names the next leader" if state.me.coordinated else "the lock is its Pod's"
-        turn.do(
-            e.Report(
-                "request_ignored",
-                f"a request to hand the lock to {request.to[:256]} cannot be met, as {whose}: ignored",
-            )
-        )
+        why = f"a request to hand the lock to {request.to[:256]} cannot be met, as {whose}: ignored"
     else:
-        what = f"hand the lock to {request.to[:256]}" if request.to else "resign"
-        turn.do(e.StepDown(f"it was asked to {what}", asked=True, to=request.to))
+        return True
+    turn.do(e.Report("request_ignored", why))
+    return False
 
 
 def lose(turn: Transition, reason: str, *, kill_now: bool) -> None:

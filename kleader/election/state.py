@@ -223,13 +223,12 @@ class State:
 _all_of = attrgetter(*(each.name for each in fields(State)))
 
 
-def begin_candidacy(state: State, incarnation: str, next_request_at: float = 0.0) -> State:
+def begin_candidacy(state: State, incarnation: str) -> State:
     """The state of the next candidacy of a supervisor. --wait is of the first candidacy."""
     candidacy = State(replace(state.me, wait_until=inf, one_try=False, live=False), incarnation)
     candidacy.safe_at, candidacy.longest, candidacy.touched = state.safe_at, state.longest, EVERY_OBJECT
     candidacy.leader, candidacy.lost_races, candidacy.shortest = state.leader, state.lost_races, state.shortest
     candidacy.watch_denied, candidacy.serial = state.watch_denied, state.serial
-    candidacy.next_request_at = next_request_at
     return candidacy
 
 

@@ -73,6 +73,12 @@ class Transition:
         """Make no request for so long, and for up to a tenth longer: others may have been asked to do the same."""
         self.state.next_request_at = max(self.state.next_request_at, self.now.boot + seconds * (1 + self.now.luck / 10))
 
+    def stand_aside(self) -> None:
+        """Make no request for a lease duration: another candidate is to lead."""
+        pause = self.state.me.timing.lease_duration
+        self.do(e.Report("standing_aside", f"standing aside for {text(pause)}, for another to lead", usual=True))
+        self.state.next_request_at = self.now.boot + pause
+
     def poll_period(self) -> float:
         """client-go's wait.JitterUntil: the retry period, lengthened by up to 1.2 times itself.
 
@@ -100,10 +106,9 @@ class Transition:
 
     def begin_candidacy(self, restart: e.Restart) -> None:
         """Contend once more; where another candidate is to lead, after a lease duration without a request."""
-        pause = self.state.me.timing.lease_duration if restart.aside else 0.0
-        if pause:
-            self.do(e.Report("standing_aside", f"standing aside for {text(pause)}, for another to lead", usual=True))
-        self.state = begin_candidacy(self.state, restart.incarnation, self.now.boot + pause)
+        self.state = begin_candidacy(self.state, restart.incarnation)
+        if restart.aside:
+            self.stand_aside()
 
     def end(self, *, released: bool, why: str = "") -> None:
         """End the candidacy, or begin the next one. The answer to what is still under way does not matter any more."""

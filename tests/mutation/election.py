@@ -751,21 +751,21 @@ _OF_A_LEADER = [
     ),
     _REQUESTS(
         "a request is for one term alone",
-        "check_request",
+        "is_asked_to_end",
         "(request.holder, request.incarnation) != (observed.record.holder, state.incarnation)",
         "False",
         "test_a_request_that_is_not_for_this_very_term_is_ignored(Request(ME, 'term-0'))",
     ),
     _REQUESTS(
         "a request to hand the lock to who has it is ignored",
-        "check_request",
+        "is_asked_to_end",
         "request.to in {state.me.identity, observed.record.holder}",
         "False",
         "test_a_request_that_is_not_for_this_very_term_is_ignored(Request(ME, TERM, ME))",
     ),
     _REQUESTS(
         "who cannot name the next leader names none",
-        "check_request",
+        "is_asked_to_end",
         "request.to and (state.me.coordinated or state.me.non_expiring)",
         "False",
         "test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns({'coordinated': True})",
@@ -787,8 +787,8 @@ _OF_A_LEADER = [
     _PAUSE(
         "a leader that was asked to end stands aside",
         "Transition.begin_candidacy",
-        "self.state.me.timing.lease_duration if restart.aside else 0.0",
-        "0.0",
+        "if restart.aside:\n    self.stand_aside()",
+        _NOTHING,
         "election_requests.py::test_who_was_asked_stands_aside_for_a_lease_duration_and_treats_the_lock_as_anothers()",
     ),
 ]

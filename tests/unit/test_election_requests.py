@@ -52,6 +52,22 @@ def test_a_leader_sees_a_request_to_its_term_by_the_conflict_of_its_renewal_and_
     assert story.state.phase is Phase.LEADING
 
 
+@pytest.mark.parametrize("request_", [RESIGN, TRANSFER], ids=["resign", "transfer"])
+def test_who_holds_the_lock_and_may_not_lead_yet_stands_aside_when_it_is_asked_to(request_: Request) -> None:
+    story = Story().follows().sees(None).waits(15).writes()
+    assert story.state.phase is Phase.HOLDING
+    told = sees(story, request_)
+    assert [report.event for report in told.all(e.Report)] == ["standing_aside"]
+    story.idles(14.9).waits(0.1)
+    assert story.asked(e.Write).incarnation != TERM, "nobody else has taken it"
+
+
+def test_who_holds_the_lock_ignores_a_request_to_another_term() -> None:
+    story = Story().follows().sees(None).waits(15).writes()
+    assert sees(story, Request(ME, "term-0")).asked(e.Report).event == "request_ignored"
+    assert story.asked(e.Write).incarnation == TERM
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
