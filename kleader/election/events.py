@@ -288,7 +288,7 @@ class NewLeader:
 class Report:
     """Something a person wants to know; told at most every so often while it stays the same. ``usual``: no warning."""
 
-    event: str  # the name in the log, as kleader(7) lists it
+    event: str  # the name in the log, as kleader-operations(7) lists it
     message: str
     usual: bool = False
 
