@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kleader.locks.run_history import LAST_RUN
 from tests.cluster.asking import GIVEN, INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, OBJECTS, Place
 from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, History, elector, kill_whole
@@ -62,7 +63,7 @@ def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
     given = next(seen for _, seen in history.states if GIVEN in seen["metadata"]["annotations"])
     assert INCARNATION not in given["metadata"]["annotations"]
     assert given["spec"]["acquireTime"] == given["spec"]["renewTime"]
-    assert fleet.lease()["metadata"]["annotations"].keys() == {INCARNATION}
+    assert fleet.lease()["metadata"]["annotations"].keys() == {INCARNATION, LAST_RUN}
     assert ask("transfer", "--to=c").wait() == NOT_DONE, "it leads already"
     fleet.witness.check(terms=2)
 
