@@ -56,7 +56,10 @@ def start(
 
 
 def verdict(process: Process, status: int = FAILED) -> str:
-    """What its last line says; every line is short, none is a traceback, and the command did not run."""
+    """What its last error says; every line is short, none is a traceback, and the command did not run.
+
+    A warning of the elector may be written after it.
+    """
     assert process.wait() == status, process.err
     assert "Traceback" not in process.err
     assert "internal error" not in process.err
@@ -64,8 +67,10 @@ def verdict(process: Process, status: int = FAILED) -> str:
     assert process.out == ""
     lines = process.err.splitlines()
     assert max(map(len, lines)) < 1000
-    assert HEAD.match(lines[-1]), process.err
-    return HEAD.sub("", lines[-1])
+    errors = [line for line in lines if " kleader ERROR " in line]
+    assert errors, process.err
+    assert HEAD.match(errors[-1]), process.err
+    return HEAD.sub("", errors[-1])
 
 
 # --- what the server answers

@@ -86,7 +86,7 @@ def test_created_objects_are_exactly_those_of_client_go(place: Place, client: Cl
         }
         assert thing.keys() == {"apiVersion", "kind", "metadata"} | ({"spec"} if kind == "Lease" else set())
         assert thing.get("spec") == (spec(MINE) if kind == "Lease" else None)
-    assert written.version == place.versions()[0]
+    assert written.token == place.versions()[0]
     assert lock.get().same_record(written)
 
 
@@ -120,7 +120,7 @@ def test_object_without_a_record_is_a_free_lock(place: Place, client: Client) ->
     place.plant()
     lock = client.lock(place)
     seen = lock.get()
-    assert (seen.record, seen.incarnation, seen.fault, seen.incomplete) == (Record(), "", "", False)
+    assert (seen.record, seen.incarnation, seen.fault) == (Record(), "", "")
     lock.write(seen, MINE.record)
     assert place.entry() == MINE
 
