@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KINDS = ("group", "setsid", "chain", "chain-setsid")
 PLACES = {"a process": [], "PID 1": ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]}
 LIMIT = 1000
-USER = OWN_USER + 1  # a test of a bomb may run beside it
+USER = OWN_USER + 1 + os.getpid() % 1000  # a test of a bomb, and another run, may go on beside it
 _GROWING = 1.0  # seconds until the loss: A may not renew beside a whole bomb for long
 _BOMB = Path(__file__).parents[1] / "support/bomb.py"
 _HIERARCHIES = ("/sys/fs/cgroup/pids", "/sys/fs/cgroup")
