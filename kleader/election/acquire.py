@@ -77,7 +77,7 @@ def _is_expected(state: State, observed: Observed) -> bool:
 
 def _observe(turn: Transition, observed: Observed | None, *, from_watch: bool) -> None:
     state, before = turn.state, turn.state.observed
-    state.t0, state.proof = -inf, False  # a write without an answer is an observation now, or can be no more
+    state.t0, state.proof = -inf, False  # what was written without an answer is seen here, or was overtaken
     changed = observe(turn, observed, from_watch=from_watch)
     if changed or (observed and before and observed.preferred != before.preferred):
         state.acquire_at = acquire_at(turn)

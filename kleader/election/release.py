@@ -50,7 +50,7 @@ def _may_hold(state: State) -> bool:
 
 
 def proceed(turn: Transition) -> None:
-    """An empty holder, a duration of 1 s, the transitions kept, over exactly what was last observed to be its own."""
+    """Release, or hand over to the successor, over exactly what was last observed to be this candidate's own."""
     state, now = turn.state, turn.now.boot
     if state.pending:
         return
@@ -114,7 +114,8 @@ def got(turn: Transition, observed: Observed | None) -> None:
     """Whether the lock is still this candidate's to release.
 
     A release without an answer is repeated over the version that it was first sent over, and no other: under another
-    version the candidate's own record may have been put back over the next leader's.
+    version the candidate's own record may have been put back over the next leader's. Only a lock that does not expire
+    is released under any version that shows this candidacy.
     """
     state, base = turn.state, turn.state.unanswered_release_base
     if observed is None:

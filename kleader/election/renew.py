@@ -60,7 +60,9 @@ def count(turn: Transition, observed: Observed) -> None:
 
 
 def begin_term(turn: Transition, write: e.Write) -> None:
-    """Lead, if no process of an earlier holder is alive (rule 4). Otherwise hold the lock, and renew it at ``safe_at``.
+    """Lead, if no process of an earlier holder is alive (rule 4). Otherwise hold the lock, and renew it.
+
+    A renewal that is sent at ``safe_at`` or later permits it to lead.
 
     A creation has no version to prove that the object was not there before, and deleted: it raises ``safe_at``.
     """

@@ -4,9 +4,10 @@ Imports nothing that talks to a network. ``states.py`` has the states and the tr
 each event does, ``main.py`` the loop.
 
 The deadlines. The elector sends stop_at and kill_at when it has acquired or renewed the lock; ``deadline.py`` keeps
-them. Three act on them, each without the others: at stop_at the state machine ends the term, and at kill_at it kills
-(``_check_end_of_term``); a moment later ``elector/watchdog.py`` kills in the place of a supervisor that does not
-answer; then the kernel's timer kills a supervisor that is stopped or stuck.
+them. Three act on them, each without the others: at stop_at the state machine ends the term, and at kill_at, or a
+kill budget earlier while there is no elector, it kills (``_check_end_of_term``); a moment later
+``elector/watchdog.py`` kills in the place of a supervisor that does not answer; then the kernel's timer kills a
+supervisor that is stopped or stuck.
 
 From one command to the next. The main process ends: KILLING, until ``Tree.empty`` proves that no process of the tree
 is left. RELEASING: the elector gets ``Empty`` and releases the lock. Another candidate's elector sees that, acquires
