@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import Trials
     from tests.process.conftest import Start
     from tests.support.checker import Witness
-    from tests.support.processes import Processes
+    from tests.support.processes import Process, Processes
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 ORPHANS = """
@@ -98,6 +98,12 @@ def test_2000_orphans_are_reaped_by_pid_1(candidate: Start, tmp_path: Path, tria
     trials.count(2000, "orphans reaped as PID 1")
 
 
+def exec_session(processes: Processes, pid_1: int, script: str) -> Process:
+    """What `kubectl exec` starts: it is in the PID namespace, and its parent is not."""
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    return processes.start(["nsenter", f"--target={pid_1}", *user, "--pid", "sh", "-c", script])
+
+
 def test_process_that_entered_the_pid_namespace_is_spared_until_pid_1_ends(
     candidate: Start, processes: Processes, tmp_path: Path
 ) -> None:
@@ -107,8 +113,7 @@ def test_process_that_entered_the_pid_namespace_is_spared_until_pid_1_ends(
     kleader = candidate(["sh", "-c", script], "--restart=always", before=IN_NAMESPACE)
     kleader.wait_err("started the command")
     first = as_pid_1(kleader)
-    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-    session = processes.start(["nsenter", f"--target={first}", *user, "--pid", "sh", "-c", "echo up; exec sleep 600"])
+    session = exec_session(processes, first, "echo up; exec sleep 600")
     wait_until(lambda: "up" in session.out, "the session")
     flag.touch()
     kleader.wait_err("started the command", count=2)
@@ -336,9 +341,7 @@ def test_orphans_of_an_exec_session_are_not_killed_with_the_command(
     kleader = candidate(["sh", "-c", script], "--restart=always", before=IN_NAMESPACE)
     kleader.wait_err("started the command")
     first = as_pid_1(kleader)
-    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-    leave = "sleep 600 & exec sleep 599"
-    session = processes.start(["nsenter", f"--target={first}", *user, "--pid", "sh", "-c", leave])
+    session = exec_session(processes, first, "sleep 600 & exec sleep 599")
 
     def sleeper(seconds: str) -> list[int]:
         return [pid for pid in descendants(session.pid) if seconds in words(pid)]
