@@ -72,12 +72,14 @@ def tell(first: int, wanted: int, kind: str) -> int:
 
 def _collect_between() -> None:
     """What is imported is no garbage, and what one schedule leaves is little: a sixteenth of the time is saved."""
-    gc.freeze()
-    gc.disable()
+    if platform.python_implementation() == "CPython":
+        gc.freeze()
+        gc.disable()
 
 
 def _play(part: range, kind: str) -> Tally:
-    gc.collect()
+    if not gc.isenabled():
+        gc.collect()
     return play(part, kind)
 
 
