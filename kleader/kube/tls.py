@@ -24,7 +24,7 @@ def server_context(access: Mapping[str, Any]) -> ssl.SSLContext:
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(f"{access['cert']}\n{access.get('key', '')}\n")
                 file.flush()
-                context.load_cert_chain(f"/dev/fd/{fd}", password="")  # else OpenSSL asks a terminal
+                context.load_cert_chain(f"{system.OPEN_FILES}/{fd}", password="")  # else OpenSSL asks a terminal
     except (ssl.SSLError, ValueError) as error:
         raise SetUpError(f"the {what} for {access['server']} cannot be used: {error}") from None
     return context

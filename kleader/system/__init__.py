@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kleader.system.dispositions import default_signals, die_of
-from kleader.system.fds import close_all_but
+from kleader.system.fds import OPEN_FILES, close_all_but
 from kleader.system.table import Process, descendants
 
 if sys.platform == "linux":
@@ -67,6 +67,7 @@ else:
 
 __all__ = [
     "MISSING",
+    "OPEN_FILES",
     "KillTimer",
     "Process",
     "SignalInfo",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import trustme
 
 from tests.process.conftest import IN_NAMESPACE, KLEADER, guard_of
 from tests.support.processes import alive, wait_gone, wait_until
@@ -251,6 +252,27 @@ def test_the_supervisor_imports_nothing_that_costs() -> None:
     code += "import kleader.elector.start, kleader.elector.file_elector; print(*sys.modules)"
     found = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"dataclasses", "logging", "asyncio", "pathlib", "inspect", "ast", "subprocess", "ssl"} & set(found)
+
+
+NO_DEV_FD = """
+mount -t tmpfs none /mnt && touch /mnt/null && mount --bind /dev/null /mnt/null && mount --rbind /mnt /dev && exec "$@"
+"""
+IN_SMALL_IMAGE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", NO_DEV_FD, "-"]
+
+
+def test_an_image_needs_no_dev_but_null(candidate: Start) -> None:
+    kleader = candidate(["sh", "-c", "[ ! -e /dev/fd ] && exit 3"], before=IN_SMALL_IMAGE)
+    assert kleader.wait() == 3, kleader.err
+
+
+def test_a_client_certificate_is_used_in_an_image_without_dev_fd(processes: Processes) -> None:
+    made = trustme.CA().issue_cert("a-user.example")
+    chain, key = b"".join(each.bytes() for each in made.cert_chain_pems), made.private_key_pem.bytes()
+    access = {"server": "https://127.0.0.1:1", "cert": chain.decode(), "key": key.decode()}
+    code = f"import os; from kleader.kube import tls; tls.server_context({access}); print(os.path.exists('/dev/fd'))"
+    used = processes.start([*IN_SMALL_IMAGE, sys.executable, "-c", code])
+    assert used.wait() == 0, used.err
+    assert used.out == "False\n"
 
 
 def test_a_proc_of_another_namespace_is_refused(processes: Processes, tmp_path: Path) -> None:

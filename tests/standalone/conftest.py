@@ -138,7 +138,6 @@ def _root(tree: Path, place: Path, parts: dict[str, str]) -> Root:
             (place / "bin" / applet).symlink_to("/" + str(busybox.relative_to(place)))
     os.mknod(place / "dev" / "null", 0o666 | 0o020000, os.makedev(1, 3))
     (place / "dev" / "null").chmod(0o666)
-    (place / "dev" / "fd").symlink_to("/proc/self/fd")  # as every container runtime has it
     shutil.copytree(tree, place / "opt" / "kleader", copy_function=os.link)
     place.chmod(0o755)
     return Root(place)

@@ -17,7 +17,7 @@ from tests.support.processes import wait_until
 NAMES = [
     name
     for name in system.__all__
-    if name not in {"Process", "close_all_but", "default_signals", "descendants", "die_of"}
+    if name not in {"OPEN_FILES", "Process", "close_all_but", "default_signals", "descendants", "die_of"}
 ]
 
 
