@@ -10,7 +10,6 @@ from kleader.ipc.messages import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kleader.ipc.messages import Lead
     from kleader.ipc.plan import Plan
     from kleader.supervisor.term import Term
 
@@ -20,13 +19,14 @@ _OF_THE_LOCK = frozenset(
 )
 
 
-def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, str]:
+def environment(plan: Plan, term: Term) -> dict[str, str]:
     """The environment of kleader itself, and KLEADER_*. Nested kleaders keep the markers of both.
 
     Without an election only the identity and the marker are added. The variables of an outer kleader's lock are
     removed: its token would not belong to this identity.
     """
-    added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{incarnation}": "1"}
+    lead = term.lead
+    added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{term.incarnation}": "1"}
     if lead:
         seconds, micros = divmod(lead.acquired, 1_000_000)
         added |= {
@@ -40,12 +40,12 @@ def environment(plan: Plan, lead: Lead | None, incarnation: str) -> dict[str, st
     return {name: value for name, value in os.environ.items() if name not in _OF_THE_LOCK} | added
 
 
-def of_end(term: Term, status: int) -> dict[str, str]:
-    """What --on-end learns of the term that has ended, with kleader's exit status for it."""
+def end_variables(term: Term) -> dict[str, str]:
+    """What --on-end learns of the term that has ended."""
     now, wall = system.clock(), time.time()
     ran = term.ran
     started, ended = (_time(wall - (now - at)) for at in (ran.started, ran.ended)) if ran else ("", "")
-    about = {"KLEADER_STATUS": str(status), "KLEADER_REASON": term.reason}
+    about = {"KLEADER_STATUS": str(term.status), "KLEADER_REASON": term.reason}
     return about | {"KLEADER_STARTED": started, "KLEADER_ENDED": ended}
 
 
@@ -54,7 +54,7 @@ def _time(wall: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall))}.{int(wall % 1 * 1e6):06d}Z"
 
 
-def beside(plan: Plan, lead: Lead | None, incarnation: str, namespace: str) -> dict[str, str]:
+def hook_environment(plan: Plan, term: Term, namespace: str) -> dict[str, str]:
     """The environment of a hook or a standby: the same, and the lock's name also while there is no token."""
     about = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name}
-    return environment(plan, lead, incarnation) | about
+    return environment(plan, term) | about

@@ -117,7 +117,7 @@ class OnEnd:
             variables, self._variables = self._variables, None
             self.subtree.start(self._plan.on_end, variables, now, _MAX_HOOK_SECONDS)
 
-    def hurry(self, now: float) -> None:
+    def kill_now(self, now: float) -> None:
         """Kill it, and start no other."""
         self._variables = None
         self.subtree.stop(now)

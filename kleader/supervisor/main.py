@@ -31,7 +31,7 @@ def run(
     try:
         return _loop(machine, log, signals)
     except BaseException:
-        machine.kill_blindly()
+        machine.kill_after_fault()
         raise
 
 

@@ -30,7 +30,7 @@ _HELP = {
 }
 
 
-def write(plan: Plan, log: Log, namespace: str, term: Term, status: int) -> None:
+def write(plan: Plan, log: Log, namespace: str, term: Term) -> None:
     """Replace the file. Where that fails it is old, which a warning says."""
     if not plan.metrics_file:
         return
@@ -38,7 +38,7 @@ def write(plan: Plan, log: Log, namespace: str, term: Term, status: int) -> None
     reason = term.reason if term.lead or ran else NOT_LED
     values = {
         "kleader_end_timestamp_seconds": wall,
-        "kleader_exit_status": float(status),
+        "kleader_exit_status": float(term.status),
         _INFO: 1.0,
         "kleader_run_duration_seconds": ran.ended - ran.started if ran else None,
         _SUCCESS: wall - (now - ran.ended)

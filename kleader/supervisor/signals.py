@@ -15,8 +15,8 @@ _IGNORABLE = {
     signal.SIGTSTP,
 }  # a shell or nohup may have ignored them for kleader
 _OWN = {signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU}  # never forwarded
-POLITE = {signal.SIGTERM, signal.SIGINT}  # ask a leader to end
-ENDING = POLITE | {signal.SIGHUP, signal.SIGQUIT}  # end a candidate
+SHUTDOWN = {signal.SIGTERM, signal.SIGINT}  # ask a leader to end
+ENDS_CANDIDATE = SHUTDOWN | {signal.SIGHUP, signal.SIGQUIT}
 
 
 def take() -> system.Signals:
@@ -24,7 +24,7 @@ def take() -> system.Signals:
     numbers = {int(number) for number in signal.valid_signals()}
     numbers -= {int(getattr(signal, f"SIG{name}")) for name in _FAULTS}
     numbers -= {int(number) for number in _IGNORABLE if signal.getsignal(number) is signal.SIG_IGN}
-    held = {int(number) for number in POLITE} if os.getpid() == 1 else set[int]()  # by the command line: see cli.main
+    held = {int(number) for number in SHUTDOWN} if os.getpid() == 1 else set[int]()  # by the command line: see cli.main
     return system.Signals(numbers, held)
 
 

@@ -11,7 +11,7 @@ import signal
 
 from kleader import system
 from kleader.election.duration import text
-from kleader.supervisor.environment import beside
+from kleader.supervisor.environment import hook_environment
 from kleader.supervisor.states import CONTENDING, State
 from kleader.supervisor.subtree import Subtree
 
@@ -28,14 +28,14 @@ _FREE_LOCK_SECONDS = 1.0  # a lock that is free is acquired by then, and no stan
 class Standby:
     """Started again, after pauses, when it ends by itself. Without the option there is none, and none to wait for."""
 
-    def __init__(self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree, sweep: TreeKiller) -> None:
-        self._plan, self._log, self._tree, self._sweep = plan, log, tree, sweep
+    def __init__(self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree, killer: TreeKiller) -> None:
+        self._plan, self._log, self._tree, self._killer = plan, log, tree, killer
         self.subtree = Subtree("the standby", log, signals, None, self._ended)
         # the health check may ask the standby itself: then it starts at once
         self.subtree.process.start_at = 0.0 if plan.health else system.clock() + _FREE_LOCK_SECONDS
         self._kill_at = math.inf
         self._abandoned = False
-        self._sweeping = False  # what a subreaper that was killed has left
+        self._killing = False  # what a subreaper that was killed has left
 
     def contend(self, now: float) -> None:
         """A candidacy begins."""
@@ -45,8 +45,8 @@ class Standby:
         """When :meth:`check` has something to do."""
         if not self._plan.standby:
             return math.inf
-        if self._sweeping:
-            return self._sweep.next_at
+        if self._killing:
+            return self._killer.next_at
         start_at = self.subtree.process.start_at if self._wanted(state, term) else math.inf
         return min(self._kill_at, self.subtree.overdue_at, start_at)
 
@@ -59,7 +59,7 @@ class Standby:
             self._log.warning("the standby did not stop in time: killing", event="standby_killed")
         self.subtree.check_overdue(now)
         if self._wanted(state, term) and now >= self.subtree.process.start_at and self.ended(now):
-            if self.subtree.start(self._plan.standby, beside(self._plan, None, term.incarnation, namespace), now):
+            if self.subtree.start(self._plan.standby, hook_environment(self._plan, term, namespace), now):
                 self._log.info("started the standby", event="standby_started")
             else:
                 self.subtree.process.pause(now)
@@ -70,11 +70,11 @@ class Standby:
             return True
         if self.subtree.process.pid:
             return False
-        if not self._sweeping and self._plan.standby and not self._tree.is_empty():
-            self._sweeping = True
-            self._sweep.begin(now)
-        self._sweeping = self._sweeping and not self._sweep.poll(now)
-        return not self._sweeping
+        if not self._killing and self._plan.standby and not self._tree.is_empty():
+            self._killing = True
+            self._killer.begin(now)
+        self._killing = self._killing and not self._killer.poll(now)
+        return not self._killing
 
     def signal(self, number: int) -> None:
         """Signal its main process."""
@@ -89,15 +89,15 @@ class Standby:
 
     def kill(self, now: float) -> None:
         """Kill all of its processes."""
-        self._kill_at, self._sweeping = math.inf, False
+        self._kill_at, self._killing = math.inf, False
         self.subtree.stop(now)
 
     def abandon(self) -> None:
         """Leave what does not die, for kleader ends."""
         self._abandoned = True
-        self._sweep.stop()
+        self._killer.stop()
 
-    def hurry(self, now: float) -> None:
+    def kill_now(self, now: float) -> None:
         """Kill it; if that was done already, leave what does not die."""
         if not self.subtree.running:
             self.abandon()

@@ -27,7 +27,7 @@ class Event(Enum):
     KILL = "the term ends without that, the time is over, or the command ended"
     START = "the tree is empty: the command starts, or starts again"
     CONTEND = "the tree is empty, or the candidate is healthy again: the next candidacy begins"
-    REST = "the candidate is unhealthy, or lets others lead first"
+    STOP_CONTENDING = "the candidate is unhealthy, or lets others lead first"
     END = "kleader ends"
     RELEASED = "the elector has ended, and so have standby and hooks"
     ABANDON = "a third TERM or INT: processes that do not die are left, nothing is released"
@@ -38,7 +38,7 @@ TRANSITIONS = {
     State.WAITING: {
         Event.ACQUIRED: State.LEADING,
         Event.ACQUIRED_BESIDE_STANDBY: State.STOPPING_STANDBY,
-        Event.REST: State.NOT_CONTENDING,
+        Event.STOP_CONTENDING: State.NOT_CONTENDING,
         Event.END: State.RELEASING,
     },
     State.STOPPING_STANDBY: {Event.KILL: State.KILLING, Event.END: State.RELEASING},
@@ -47,7 +47,7 @@ TRANSITIONS = {
     State.KILLING: {
         Event.START: State.LEADING,
         Event.CONTEND: State.WAITING,
-        Event.REST: State.NOT_CONTENDING,
+        Event.STOP_CONTENDING: State.NOT_CONTENDING,
         Event.END: State.RELEASING,
         Event.ABANDON: State.ENDED,
     },
@@ -57,4 +57,5 @@ TRANSITIONS = {
 
 CONTENDING = frozenset({State.NOT_CONTENDING, State.WAITING})  # no term has begun
 LIMITED = frozenset({State.STOPPING_STANDBY, State.LEADING, State.STOPPING})  # by the term's deadlines
+ACTIVE = LIMITED | {State.KILLING}  # processes of a term may be alive
 ENDING = frozenset({State.NOT_CONTENDING, State.RELEASING})  # an elector that is left releases, and ends

@@ -1,4 +1,4 @@
-"""One candidacy, and the term that may follow from it, as data."""
+"""Where a run stands, as data: its state, and one candidacy with the term that may follow from it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 
 from kleader.election.duration import text
 from kleader.ipc import messages as m
+from kleader.supervisor.states import TRANSITIONS, Event, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Term:
         self.incarnation = os.urandom(16).hex()
         self.lead: m.Lead | None = None
         self.t0 = 0.0  # of the last write that counted; inf where nothing expires
+        self.status = 0  # what kleader would exit with
         self.lost = False
         self.step_down: m.Yield | None = None  # the elector or the health check asked for its end
         self.shutdown_signal = 0  # the TERM or INT that asked kleader to end
@@ -84,11 +86,11 @@ class Term:
             return LOST
         return STEPPED_DOWN if self.step_down else STOPPED if self.shutdown_signal else EXITED
 
-    def note_run(self, status: int, now: float) -> None:
-        """No process of the command is alive. ``status``: kleader's exit status for it."""
+    def note_run(self, now: float) -> None:
+        """No process of the command is alive, and ``status`` is kleader's exit status for it."""
         if self.started_at < math.inf:
             token = self.lead.token if self.lead else ""
-            self.ran = m.Ran(self.number, token, status, self.reason, self.started_at, now)
+            self.ran = m.Ran(self.number, token, self.status, self.reason, self.started_at, now)
 
     def assignment(self, tree: ProcessTree, resume_state: str, *, replaces: bool) -> m.Assign:
         """What an elector has to know; ``replaces``: it is not the first one. OSError: too many open files."""
@@ -107,3 +109,22 @@ class Term:
             tree.bystanders.listed,
             tree.cgroup,
         )
+
+
+class Run:
+    """The state and the term of one ``kleader run``. Only :meth:`fire` changes the state."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.state = State.WAITING
+        self.term = Term(1)
+
+    def fire(self, event: Event) -> None:
+        """Go to the next state. KeyError: a fault of kleader, which kills the command and ends."""
+        self.state = TRANSITIONS[self.state][event]
+        self._log.role = self.state.value
+
+    def next_candidacy(self) -> Term:
+        """A new candidacy, with an incarnation of its own, begins; returns the term before it."""
+        previous, self.term = self.term, Term(self.term.number + 1)
+        return previous

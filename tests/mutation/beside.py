@@ -30,24 +30,26 @@ MUTANTS = [
         "a lock file is let go before kleader's exit waits for a hook",
         "supervisor.state_machine:RunStateMachine._without_elector",
         "self._elector.launcher.let_go()\nself._on_end.start(now)\n"
-        "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n    self._fire(Event.RELEASED)",
+        "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n"
+        "    self._run.fire(Event.RELEASED)",
         "self._on_end.start(now)\n"
-        "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n    self._fire(Event.RELEASED)",
+        "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n"
+        "    self._run.fire(Event.RELEASED)",
         "process/test_hooks.py::test_a_hook_may_finish_at_the_end_and_delays_no_release",
     ),
     Guard(
         "the standby is asked to stop, then killed, before the command starts",
-        "supervisor.state_machine:RunStateMachine._on_lead",
+        "supervisor.leadership:Leadership.begin",
         "Event.ACQUIRED_BESIDE_STANDBY if self._plan.standby else Event.ACQUIRED",
         "Event.ACQUIRED",
         "process/test_standby.py::test_the_standby_is_dead_before_the_leading_command_starts[('--ignore-term',)]",
     ),
     Guard(
         "that nothing of the standby is left is proven by a sweep",
-        "supervisor.state_machine:RunStateMachine._check_end_of_term",
-        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
-        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
-        "    self._fire(Event.KILL)\n    self._after_killing(now)",
+        "supervisor.leadership:Leadership._check_end_of_term",
+        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
+        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
+        "    run.fire(Event.KILL)\n    self._after_killing(now)",
         "process/test_standby.py::test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_killed[9-keeper]",
     ),
     Guard(
@@ -59,30 +61,30 @@ MUTANTS = [
     ),
     Guard(
         "a term that ends while the standby gives way starts nothing",
-        "supervisor.state_machine:RunStateMachine._after_killing",
+        "supervisor.leadership:Leadership._after_killing",
         "stopped_standby and (not (term.over or term.shutdown_signal))",
         "stopped_standby",
         "process/test_standby.py::test_a_term_that_ends_while_the_standby_stops_starts_nothing[TERM-143]",
     ),
     Guard(
         "when the standby is proven dead the deadline comes before the start",
-        "supervisor.state_machine:RunStateMachine._after_killing",
+        "supervisor.leadership:Leadership._after_killing",
         "term.start_at = now",
         "self._start(now)",
         "process/test_standby.py::test_nothing_starts_if_the_last_process_of_the_standby_dies_after_stop_at",
     ),
     Guard(
         "where a keeper's end is the standby's, that is proven",
-        "supervisor.state_machine:RunStateMachine._check_end_of_term",
-        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
-        "if self._state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
-        "    self._fire(Event.KILL)\n    self._after_killing(now)",
+        "supervisor.leadership:Leadership._check_end_of_term",
+        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
+        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
+        "    run.fire(Event.KILL)\n    self._after_killing(now)",
         "process/test_standby.py::test_the_standby_is_dead_first_though_its_subreaper_is_killed_while_it_stops",
     ),
     Guard(
         "a standby that does not die costs the lock",
         "supervisor.state_machine:RunStateMachine._act_once",
-        "if now >= self._term.standby_deadline and (not self.ended):\n    self._give_up_lock(now)",
+        "if now >= self._run.term.standby_deadline and (not self.ended):\n    self._give_up_lock(now)",
         "",
         "process/test_standby.py::test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started",
     ),

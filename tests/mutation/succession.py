@@ -166,7 +166,7 @@ MUTANTS = [
     ),
     Mutant(
         "a replaced elector knows since when the term counts",
-        "supervisor/state_machine.py",
+        "supervisor/leadership.py",
         "term.lead, term.led_at, term.t0 = lead, now, lead.stop_at - self._plan.renew_deadline\n",
         "term.lead, term.led_at, term.t0 = lead, now, lead.stop_at\n",
         "process/test_deadline.py::test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs_on",
@@ -195,8 +195,8 @@ MUTANTS = [
     Mutant(
         "who renews what nobody heard it lead is replaced",
         "supervisor/state_machine.py",
-        "            self._elector.replace(now)\n        elif not self._term.lost:\n",
-        "            pass\n        elif not self._term.lost:\n",
+        "            self._elector.replace(now)  # its Lead was lost",
+        "            pass  # its Lead was lost",
         "process/test_deadline.py::test_an_elector_whose_lead_message_was_lost_is_replaced",
     ),
     Mutant(
@@ -216,7 +216,7 @@ MUTANTS = [
     Mutant(
         "a new candidacy has a new incarnation",
         "supervisor/state_machine.py",
-        "m.Again(previous.number, self._term.incarnation,",
+        "m.Again(previous.number, self._run.term.incarnation,",
         "m.Again(previous.number, previous.incarnation,",
         "process/test_yield.py::test_on_loss_wait_it_releases_and_contends_again[released]",
     ),
@@ -224,22 +224,22 @@ MUTANTS = [
     Mutant(
         "a sick candidate does not contend",
         "supervisor/state_machine.py",
-        '        elif self._state is State.WAITING:\n            self._log.warning("health check',
-        '        elif False:\n            self._log.warning("health check',
+        "        if self._run.state is State.WAITING and not self._health.healthy:\n",
+        "        if False:\n",
         "process/test_health.py::test_an_unhealthy_candidate_does_not_contend",
     ),
     Mutant(
         "a candidate contends from its first healthy check",
         "supervisor/state_machine.py",
-        "        elif not self._health.healthy:\n            self._fire(Event.REST)\n",
+        "        elif not self._health.healthy:\n            self._run.fire(Event.STOP_CONTENDING)\n",
         "",
         "process/test_health.py::test_a_candidate_contends_from_its_first_healthy_check",
     ),
     Mutant(
         "a sick leader sits out a lease duration",
         "supervisor/state_machine.py",
-        "self._rest(now, 0.0 if healthy and not self._term.asked else plan.lease_duration)",
-        "self._rest(now, 0.0)",
+        "self._stop_contending(now, 0.0 if healthy and not self._run.term.asked else plan.lease_duration)",
+        "self._stop_contending(now, 0.0)",
         "process/test_health.py::test_an_unhealthy_leaders_next_candidacy_has_a_new_incarnation",
     ),
     # --- an upgrade under a running supervisor
@@ -252,8 +252,8 @@ MUTANTS = [
     ),
     Mutant(
         "a leader without an elector of its version stops its command in time",
-        "supervisor/state_machine.py",
-        "        if self._elector.other_version and self._state in _CAN_STEP_DOWN:\n",
+        "supervisor/leadership.py",
+        "        if self._elector.other_version and run.state in _CAN_STEP_DOWN:\n",
         "        if False:\n",
         "process/test_upgrade.py::test_a_leader_of_which_no_elector_can_be_started_after_an_upgrade_stops_its_command_in_order",
     ),

@@ -29,7 +29,7 @@ MUTANTS = [
     ),
     Guard(
         "the elector knows the command before that is let through to exec",
-        "supervisor.state_machine:RunStateMachine._start",
+        "supervisor.leadership:Leadership._start",
         "self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))\n"
         "main.release()",
         "main.release()\n"
@@ -60,30 +60,30 @@ MUTANTS = [
     # --- the deadlines
     Guard(
         "at stop_at the term is given up",
-        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "supervisor.leadership:Leadership._check_end_of_term",
         "min(self._deadline.stop_at, self._kill_at)",
         "self._kill_at",
         "process/test_deadline.py::test_the_command_is_asked_at_stop_at_and_dead_by_kill_at",
     ),
     Guard(
         "the supervisor wakes for its deadlines",
-        "supervisor.state_machine:RunStateMachine.due",
+        "supervisor.leadership:Leadership.due",
         "due += [self._kill_at, math.inf if term.lost else self._deadline.stop_at]",
         "pass",
         "process/test_deadline.py::test_the_command_is_asked_at_stop_at_and_dead_by_kill_at",
     ),
     Guard(
         "past kill_at there is no grace",
-        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "supervisor.leadership:Leadership._check_end_of_term",
         "now >= self._kill_at",
         "False",
         "process/test_deadline.py::test_a_supervisor_that_wakes_after_kill_at_kills_first",
     ),
     Guard(
         "a stop under way ends with the lease",
-        "supervisor.state_machine:RunStateMachine._check_end_of_term",
-        "self._state in LIMITED",
-        "self._state is State.LEADING",
+        "supervisor.leadership:Leadership._check_end_of_term",
+        "run.state in LIMITED",
+        "run.state is State.LEADING",
         "process/test_deadline.py::test_a_stop_on_sigterm_ends_with_the_lease",
     ),
     Guard(
@@ -116,28 +116,23 @@ MUTANTS = [
     ),
     Guard(
         "where somebody else may lead there is no grace",
-        "supervisor.state_machine:RunStateMachine._on_lost",
-        "lost.kill_now",
+        "supervisor.state_machine:RunStateMachine._on_message",
+        "message.kill_now",
         "False",
         "process/test_deadline.py::test_with_kill_now_there_is_no_grace",
     ),
     Guard(
         "messages of another term count for nothing",
         "supervisor.state_machine:RunStateMachine.receive",
-        "if message.term == self._term.number:\n"
-        "    handler, states = self._handlers.get(type(message), (None, ()))\n"
-        "    if handler and self._state in states:\n        handler(message, now)",
-        "handler, states = self._handlers.get(type(message), (None, ()))\nif handler and self._state in states:\n"
-        "    handler(message, now)",
+        "message.term == self._run.term.number",
+        "True",
         "process/test_deadline.py::test_messages_of_another_term_and_after_the_loss_are_ignored",
     ),
     Guard(
         "a renewal that is told after the loss counts for nothing",
-        "supervisor.state_machine:RunStateMachine._on_extend",
-        "if not self._term.lost:\n    self._deadline.extend(extend.stop_at, extend.kill_at, now)\n"
-        "    self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)",
-        "self._deadline.extend(extend.stop_at, extend.kill_at, now)\n"
-        "self._term.t0 = max(self._term.t0, extend.stop_at - self._plan.renew_deadline)",
+        "supervisor.leadership:Leadership.extend",
+        "not term.lost",
+        "True",
         "process/test_deadline.py::test_messages_of_another_term_and_after_the_loss_are_ignored",
     ),
     Guard(
@@ -179,7 +174,7 @@ MUTANTS = [
     ),
     Guard(
         "a kill budget before kill_at may come before the renew deadline",
-        "supervisor.state_machine:RunStateMachine._check_end_of_term",
+        "supervisor.leadership:Leadership._check_end_of_term",
         "min(self._deadline.stop_at, self._kill_at)",
         "self._deadline.stop_at",
         "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
@@ -187,13 +182,13 @@ MUTANTS = [
     Guard(
         "who leaves what does not die does not give up the lock after that",
         "supervisor.state_machine:RunStateMachine._act_once",
-        "now >= self._term.standby_deadline and (not self.ended)",
-        "now >= self._term.standby_deadline",
+        "now >= self._run.term.standby_deadline and (not self.ended)",
+        "now >= self._run.term.standby_deadline",
         "process/test_standby.py::test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_released",
     ),
     Guard(
         "a second TERM kills",
-        "supervisor.state_machine:RunStateMachine._on_polite",
+        "supervisor.leadership:Leadership.on_signal",
         "self._kill(now)",
         "",
         "process/test_life.py::test_many_sigterms_in_a_row_count_as_two",
@@ -222,8 +217,8 @@ MUTANTS = [
     ),
     Guard(
         "nothing is told to be empty before that is proven",
-        "supervisor.state_machine:RunStateMachine._kill_more",
-        "if empty:\n    self._after_killing(now)",
+        "supervisor.leadership:Leadership._kill_more",
+        "empty and self._after_killing(now)",
         "self._after_killing(now)",
         "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
@@ -236,35 +231,35 @@ MUTANTS = [
     ),
     Guard(
         "what is left alive by force is not released",
-        "supervisor.state_machine:RunStateMachine._on_polite",
-        "self._status = self._status or SIGNALLED + number\nself._fire(Event.ABANDON)",
-        "self._end(self._status or SIGNALLED + number, now)",
+        "supervisor.leadership:Leadership.on_signal",
+        "term.status = term.status or SIGNALLED + number\nself._run.fire(Event.ABANDON)",
+        "term.status = term.status or SIGNALLED + number\nself._run.fire(Event.END)\nself._elector.end(term, now)",
         "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
     Guard(
         "only a hand that comes back leaves what will not die",
-        "supervisor.state_machine:RunStateMachine._on_polite",
+        "supervisor.leadership:Leadership.on_signal",
         "if now >= self._killer.began_at + _DELIBERATE_SECONDS:\n"
         "    self._log.error(f'{name(number)} again: leaving processes that will not die; the lock is not "
-        "released', event='processes_abandoned')\n    self._status = self._status or SIGNALLED + number\n"
-        "    self._fire(Event.ABANDON)",
+        "released', event='processes_abandoned')\n    term.status = term.status or SIGNALLED + number\n"
+        "    self._run.fire(Event.ABANDON)",
         "self._log.error(f'{name(number)} again: leaving processes that will not die; the lock is not released', "
-        "event='processes_abandoned')\nself._status = self._status or SIGNALLED + number\n"
-        "self._fire(Event.ABANDON)",
+        "event='processes_abandoned')\nterm.status = term.status or SIGNALLED + number\n"
+        "self._run.fire(Event.ABANDON)",
         "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
     Guard(
         "after an end by itself the tree is swept",
-        "supervisor.state_machine:RunStateMachine._on_main",
-        "self._kill(now)",
-        "self._fire(Event.KILL)\nself._after_killing(now)",
+        "supervisor.leadership:Leadership.act",
+        "self._kill_more(now)",
+        "self._after_killing(now)",
         "process/test_tree.py::test_a_descendant_deaf_to_term_is_dead_before_the_next_leader[by itself]",
     ),
     Guard(
         "between two starts the tree is swept",
-        "supervisor.state_machine:RunStateMachine._on_main",
+        "supervisor.leadership:Leadership._on_main",
         "self._kill(now)",
-        "if self._command.restart_wanted:\n    self._fire(Event.KILL)\n    self._after_killing(now)\nelse:\n"
+        "if self._command.restart_wanted:\n    self._run.fire(Event.KILL)\n    self._after_killing(now)\nelse:\n"
         "    self._kill(now)",
         "process/test_life.py::test_a_command_that_ended_is_started_again_as_asked[always-0-2]",
     ),
@@ -292,7 +287,7 @@ MUTANTS = [
     Guard(
         "a supervisor that fails inside leaves nothing alive",
         "supervisor.main:run",
-        "machine.kill_blindly()",
+        "machine.kill_after_fault()",
         "",
         "process/test_deadline.py::"
         "test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing",

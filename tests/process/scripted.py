@@ -40,6 +40,7 @@ from kleader.procs.tree_killer import TreeKiller
 from kleader.supervisor import child
 from kleader.supervisor.child import Child
 from kleader.supervisor.child_process import ChildProcess
+from kleader.supervisor.leadership import Leadership
 from kleader.supervisor.state_machine import RunStateMachine
 
 if TYPE_CHECKING:
@@ -173,14 +174,14 @@ def refuse_group(_group: int, _number: int) -> None:
 def spoil(fault: str) -> None:
     """What goes wrong in the supervisor, or is missing."""
     if fault == "a bug":
-        RunStateMachine._on_extend = fail  # type: ignore[assignment,method-assign]
+        Leadership.extend = fail  # type: ignore[assignment,method-assign]
     elif fault == "may not kill":
         os.kill = refuse
         os.killpg = refuse_group
     elif fault == "an old Python":
         del os.pidfd_open, os.memfd_create
     elif fault == "no killer":
-        RunStateMachine._on_extend = lose_the_killer  # type: ignore[assignment,method-assign]
+        Leadership.extend = lose_the_killer  # type: ignore[assignment,method-assign]
     elif fault == "undying":
         ChildProcess.kill = lambda _self: None  # type: ignore[assignment,method-assign]
 

@@ -119,7 +119,7 @@ class World:
             raise BlockingIOError
         self.expect(not self.tree(), "started beside the living")
         if self.machine:
-            term = self.machine._term
+            term = self.machine._run.term
             self.expect(not (term.over or term.shutdown_signal), "started in a term that is over")
             self.expect(not (term.lead and term.lead.done), "started what was done already")
         pid = self._born("main", deaf=self.rng.random() < 0.6, dying=self.rng.choice((0, 0, 0.05, 0.3)))
@@ -137,9 +137,9 @@ class World:
         if command == ["on-end"]:
             assert self.machine
             self.expect(not self.tree("main", "descendant"), "--on-end beside the living")
-            at_once = self.machine._state is State.WAITING
+            at_once = self.machine._run.state is State.WAITING
             self.expect(at_once or self.elector not in self.bodies, "--on-end before the release")
-            self.expect(at_once or self.machine._state in ENDING, "--on-end in a term")
+            self.expect(at_once or self.machine._run.state in ENDING, "--on-end in a term")
             return self._born("hook", dies_at=self.now + self.rng.choice((0, 0.1, 5, 100))), 1
         return self._born("subreaper", dying=self.rng.choice((0, 0, 0.1, 0.5))), 1
 
@@ -265,11 +265,11 @@ def _live(world: World) -> None:
 
 
 def _act(world: World, one: RunStateMachine, plan: Plan) -> None:
-    before, alone_by = one._state, math.inf
+    before, alone_by = one._run.state, math.inf
     if one._elector.fd is None:
-        alone_by = one._elector.gone_at + (0.0 if one._term.lost else REPLACED)
+        alone_by = one._elector.gone_at + (0.0 if one._run.term.lost else REPLACED)
     one.act(world.now)
-    if before in LIMITED and one._state in LIMITED:
+    if before in LIMITED and one._run.state in LIMITED:
         kill_at = one._deadline.kill_at
         world.expect(world.now < kill_at, "past kill_at")
         world.expect(world.now < max(kill_at - plan.kill, alone_by), "alone past a kill budget before kill_at")
@@ -279,15 +279,15 @@ def _act(world: World, one: RunStateMachine, plan: Plan) -> None:
 
 def _words(world: World, one: RunStateMachine, plan: Plan) -> list[m.Message]:
     """What an elector may say in this state, true or not; nothing as often as not."""
-    rng, number = world.rng, one._term.number
+    rng, number = world.rng, one._run.term.number
     extend = m.Extend(number, *_until(plan, world.now))
     may: Sequence[m.Message]
-    if one._state is State.WAITING:
+    if one._run.state is State.WAITING:
         t0 = world.now - rng.choice((0, 0.1, 1, plan.renew_deadline))
         lead = m.Lead(number, *_until(plan, t0), "1", 1, 0, "n")
         done = lead._replace(done="" if plan.standby else "already done")
         may = [*[lead] * 8, done, extend, m.Failed(number, "for a reason", 125), *[m.Ping(number)] * 3]
-    elif one._state in {State.RELEASING, State.NOT_CONTENDING}:
+    elif one._run.state in {State.RELEASING, State.NOT_CONTENDING}:
         may = [m.Released(number, released=True, why="")]
     else:
         lost = m.Lost(number, "for a reason", kill_now=rng.random() < 0.3)
@@ -339,13 +339,13 @@ def _end(world: World, one: RunStateMachine, plan: Plan) -> None:
             return
         asked = [signal.SIGTERM for at in asked_at if at <= world.now]
         asked_at = [at for at in asked_at if at > world.now]
-        if world.link and one._state is State.RELEASING and world.elector in world.bodies:
-            world.link.says.append(m.Released(one._term.number, released=True, why=""))
+        if world.link and one._run.state is State.RELEASING and world.elector in world.bodies:
+            world.link.says.append(m.Released(one._run.term.number, released=True, why=""))
             world.bodies[world.elector].dies_at = world.now
         _take_in(world, one, asked)
         next_at = min((one.due(), *asked_at, *(body.dies_at for body in world.bodies.values())))
         world.now = max(world.now + SHORTEST, min(next_at, until))
-    world.expect(holds=False, what=f"{one._state} for ever")
+    world.expect(holds=False, what=f"{one._run.state} for ever")
 
 
 def _plan(rng: random.Random) -> Plan:

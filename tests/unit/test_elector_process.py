@@ -334,7 +334,7 @@ def test_every_elector_that_is_asked_for_the_release_gets_the_run_to_record_firs
     """Also one that replaces an elector that died before it was asked."""
     term = leading()
     term.started_at = 1
-    term.note_run(0, 5)
+    term.note_run(5)
     told = [m.Ran(1, "7", 0, "exited", 1, 5), m.Empty(1, release=True)]
     scene.elector.end(term, 5)
     assert Channel(scene.theirs[-1]).receive()[-2:] == told
@@ -351,10 +351,10 @@ def test_every_elector_that_is_asked_for_the_release_gets_the_run_to_record_firs
 def test_a_run_that_was_made_to_end_says_by_what(change: dict[str, Any], reason: str) -> None:
     """It is no success, whatever its status."""
     term = leading()
-    term.note_run(0, 5)
+    term.note_run(5)
     assert term.ran is None  # it never began
     term.started_at = 1
     for name, value in change.items():
         setattr(term, name, value)
-    term.note_run(0, 5)
+    term.note_run(5)
     assert term.ran == m.Ran(1, "7", 0, reason, 1, 5)

@@ -20,6 +20,7 @@ from kleader.cli.run import run
 from kleader.ipc.messages import MARKER, Lead
 from kleader.ipc.status_socket import RUNTIME_DIR
 from kleader.supervisor.environment import environment
+from kleader.supervisor.term import Term
 
 LEVELS = "error|warning|info|debug"
 MAN = Path(__file__).parents[2] / "man"
@@ -138,7 +139,9 @@ def test_the_page_of_run_names_every_klog_flag_that_is_ignored() -> None:
 
 def test_the_page_lists_the_variables_of_the_command() -> None:
     plan: Any = SimpleNamespace(identity="i", lock="lease", name="n")
-    given = environment(plan, Lead(1, 0.0, 0.0, "7", 0, 0, "default"), "incarnation")
+    term = Term(1)
+    term.lead = Lead(1, 0.0, 0.0, "7", 0, 0, "default")
+    given = environment(plan, term)
     section = page("kleader-run").partition(".Sh ENVIRONMENT\n")[2].partition("\n.Sh ")[0]
     told = set(re.findall(r"\bKLEADER_[A-Z_]+\b", section))
     added = {name for name in given.keys() - os.environ.keys() if name.startswith("KLEADER_")}
