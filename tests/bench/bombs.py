@@ -76,10 +76,10 @@ class Bombs:
         bomb = f"trap '' TERM; ({bomb}) & while :; do sleep 1; done"  # else a chain's first link were the command
         with Proxy(LOOPBACK, self._plane.port) as proxy:
             a = self._candidate(name, "a", before, ["sh", "-c", bomb], proxy.url)
-            a.wait_err("started the command")
+            a.wait_log("command_started")
             look = f"cat {procs} {procs} {procs} >{count}; date +%s.%N >>{count}"
             b = self._candidate(name, "b", [], ["sh", "-c", look], None)
-            b.wait_err("the leader is a$")
+            b.wait_log("leader_observed", r"is a\b")
             go.touch()  # not before: B would take minutes to start beside it
             wait_until(program.exists, "the bomb's program")
             time.sleep(_GROWING)

@@ -112,5 +112,5 @@ class Fleet:
         identity = f"{self.name}-{next(self._serial)}"
         process = self._processes.start(self._argv(identity, self.journal.argv()), name=identity)
         self._candidates[identity] = process
-        process.wait_err(r"leader(: | is )", timeout=60)
+        process.wait_err("new leader: |became leader|the leader is ", timeout=60)
         return process

@@ -93,7 +93,7 @@ class Crew:
     def waiting(self, pod: str, *options: str, behind: str, **more: object) -> Process:
         """One that has seen somebody lead."""
         process = self.kleader(pod, *options, **more)  # type: ignore[arg-type]
-        process.wait_err(rf"the leader is {behind}$")
+        process.wait_log("leader_observed", rf"is {behind}\b")
         return process
 
     def ends(self, pod: str, *, crash: bool = False) -> int:

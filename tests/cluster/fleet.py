@@ -78,7 +78,7 @@ class Fleet:
     def waiting(self, identity: str, *options: str, behind: str, **more: object) -> Process:
         """Start a candidate and return once it has seen `behind` lead."""
         process = self.start(identity, *options, **more)  # type: ignore[arg-type]
-        process.wait_err(rf"the leader is {re.escape(behind)}$")
+        process.wait_log("leader_observed", rf"is {re.escape(behind)}\b")
         return process
 
     # --- the Lease
@@ -116,6 +116,14 @@ class Fleet:
             f"renewed {seconds:g} s later",
             timeout=seconds + PATIENCE,
         )
+
+
+def wait_observed(process: Process, leader: str, *, clientgo: bool) -> None:
+    """Return once this candidate has logged that another one leads."""
+    if clientgo:
+        process.wait_err(f"new leader: {leader}$")
+    else:
+        process.wait_log("leader_observed", rf"is {re.escape(leader)}\b")
 
 
 def version_of(thing: Object) -> int:

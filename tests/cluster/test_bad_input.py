@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 NOT_ACQUIRED, FAILED = 124, 125
 QUICK = ["--retry-period=1s", "--renew-deadline=4s", "--lease-duration=6s"]
 PATIENT = ["--retry-period=1s", "--renew-deadline=50s", "--lease-duration=60s"]
-HEAD = re.compile(r"\S+ kleader (WARNING|ERROR) lease \S+ \S+ candidate: ")
 
 
 @pytest.fixture
@@ -67,10 +66,9 @@ def verdict(process: Process, status: int = FAILED) -> str:
     assert process.out == ""
     lines = process.err.splitlines()
     assert max(map(len, lines)) < 1000
-    errors = [line for line in lines if " kleader ERROR " in line]
+    errors = process.logged(level="ERROR", role="candidate")
     assert errors, process.err
-    assert HEAD.match(errors[-1]), process.err
-    return HEAD.sub("", errors[-1])
+    return errors[-1].message
 
 
 # --- what the server answers
@@ -476,7 +474,7 @@ def test_unusable_watch_is_reported_once_and_the_lock_is_polled(
         rules[name] = proxy.on(action(), path=rf"watch=.*name%3D{name}&", times=None)
         started[name] = start(processes, config, name=name, wait="--wait=150s", command=name)
     for name, process in started.items():
-        process.wait_err(f"{WATCHES[name][1]}.*; polling instead")
+        process.wait_log("watch_failed", WATCHES[name][1])
         if name != "forbidden":  # which is not tried again
             rules[name].wait(12, timeout=100)  # a second apart at least
         own_plane.api.merge(lease_path(namespace, name), {"spec": {"holderIdentity": ""}})
@@ -485,7 +483,7 @@ def test_unusable_watch_is_reported_once_and_the_lock_is_polled(
         assert process.out == f"{name}\n"
         assert "Traceback" not in process.err
         assert "the elector failed" not in process.err
-        reasons = re.findall(r"[^:]*: [^:]*(?=; polling instead)", process.err)
+        reasons = [line.message for line in process.logged("watch_failed")]
         assert len(reasons) == len(set(reasons)), "each of them once"
     trials.count(len(WATCHES), "watches that cannot be used")
 
@@ -502,7 +500,7 @@ def test_while_waiting_the_same_line_comes_at_most_every_ten_seconds_and_the_end
     for seconds in (8, 60):  # so busy a machine asks but once in eight
         process = start(processes, config, wait=f"--wait={seconds}s")
         said = verdict(process)
-        warnings = len([line for line in process.err.splitlines() if " WARNING " in line and "answered 502" in line])
+        warnings = len(process.logged(about="answered 502", level="WARNING"))
         if rule.hits >= 2:
             break
     assert "answered 502, not as Kubernetes does" in said

@@ -123,8 +123,8 @@ def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coord
     coordinated.leads(1, "worse")
     coordinated.start("better", "1.35.0")
     assert worse.wait() == LOST
-    assert "giving up leadership: end of term: better is to lead" in worse.err
-    assert "released the lock" in worse.err
+    assert worse.logged("stepping_down", "end of term: better is to lead")
+    assert worse.logged("released")
     assert "killing" not in worse.err
     coordinated.leads(2, "better")
     (first, second, gap) = coordinated.witness.handovers()[0]
@@ -224,8 +224,8 @@ def test_a_leaders_new_elector_waits_for_no_leasecandidate_before_it_sees_whose_
         coordinated.fleet.edit(holderIdentity="other")
         leader.signal(signal.SIGCONT)
         assert leader.wait() == LOST
-    assert "lost the lock: the lock is held by other" in leader.err
-    assert "stopping the command" not in leader.err
+    assert leader.logged("lost", "the lock is held by other")
+    assert not leader.logged("command_stopping")
     coordinated.witness.check(terms=1)
 
 
@@ -263,10 +263,10 @@ def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_a
     history = History(coordinated.fleet)
     coordinated.start("better", "1.35.0", timings=LAGGING)
     assert slow.wait() == LOST
-    assert "lost the lock: the lock is held by better" in slow.err
+    assert slow.logged("lost", "the lock is held by better")
     coordinated.leads(2, "better")
     coordinated.witness.check(terms=2)
-    assert "earlier holder may still run: waiting" in coordinated.processes["better"].err
+    assert coordinated.processes["better"].logged("waiting_for_previous_leader")
     holders = list(dict.fromkeys(seen["spec"].get("holderIdentity", "") for _, seen in history.states))
     assert holders == ["slow", "better"]
     trials.count(1, "leaders replaced alive by the control plane")
@@ -325,7 +325,7 @@ def test_an_elector_that_is_killed_costs_neither_the_term_nor_the_candidate(coor
     leader = coordinated.start("leader")
     coordinated.leads(1, "leader")
     os.kill(elector(leader), signal.SIGKILL)
-    leader.wait_err("the elector died: replaced by pid")
+    leader.wait_log("elector_replaced")
     coordinated.fleet.wait_renewals(2)
     known = coordinated.candidate("leader")
     assert known
@@ -343,7 +343,7 @@ def test_a_leader_whose_lease_is_deleted_leads_on(coordinated: Coordinated) -> N
     """The control plane creates it anew, for the best candidate, which is the leader."""
     leader = coordinated.start("leader")
     coordinated.leads(1, "leader")
-    coordinated.start("other", "1.37.0").wait_err("the leader is leader$")
+    coordinated.start("other", "1.37.0").wait_log("leader_observed", r"is leader\b")
     before = coordinated.fleet.spec()
     for _ in range(3):
         coordinated.plane.api.delete(coordinated.fleet.path)
@@ -431,7 +431,7 @@ def test_without_the_feature_gate_there_is_plain_election_and_one_line_says_so(
     first = coordinated.start("first", "1.36.0")
     coordinated.leads(1, "first")
     second = coordinated.start("second", "1.35.0")
-    second.wait_err("the leader is first$")
+    second.wait_log("leader_observed", r"is first\b")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     coordinated.leads(2, "second")

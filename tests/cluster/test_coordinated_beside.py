@@ -59,7 +59,7 @@ def test_standby_of_the_nominated_candidate_is_dead_before_its_command_starts(
     first = run(both["worse"], 1)  # a standby may have been there before: the control plane takes its time
     start("better", "1.35.0")
     run(both["better"], 1, standby=True)
-    coordinated.processes["worse"].wait_err("stopping the command")
+    coordinated.processes["worse"].wait_log("command_stopping")
     os.kill(first.pid, signal.SIGKILL)
     run(both["better"], 1)
     run(both["worse"], 1, standby=True, after=first)
@@ -89,7 +89,7 @@ def test_new_leader_hook_runs_once_for_each_leader_in_every_coordinated_candidat
     coordinated.leads(1, "worse")
     start("better", "1.35.0")
     wait_until(lambda: seen("better") == ["worse"], "whom the better one finds")
-    coordinated.processes["worse"].wait_err("stopping the command")
+    coordinated.processes["worse"].wait_log("command_stopping")
     os.kill(coordinated.witness.terms()[0].pid, signal.SIGKILL)
     coordinated.leads(2, "better")
     wait_until(lambda: seen("better") == ["worse", "better"], "all that the better one sees")

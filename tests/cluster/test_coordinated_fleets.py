@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.fleet import DEFAULTS, Fleet, kill_whole
+from tests.cluster.fleet import DEFAULTS, Fleet, kill_whole, wait_observed
 from tests.cluster.test_fleets import TIMINGS
 from tests.support.api import ApiError, path
 from tests.support.clientgo import complaints
@@ -74,8 +74,7 @@ class Queue:
         leader = self.witness.wait_start(term).identity
         assert leader == self.waiting.pop(0), self.witness.story()
         for identity in self.waiting:
-            says = rf"the leader is {leader}$" if identity.startswith("k") else rf"new leader: {leader}$"
-            self.processes[identity].wait_err(says)
+            wait_observed(self.processes[identity], leader, clientgo=not identity.startswith("k"))
         return leader
 
     def ends(self, leader: str, *, crash: bool) -> None:

@@ -90,8 +90,8 @@ def test_each_object_of_a_lock_gets_events_when_leading_begins_and_ends(
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
     usual = ("the lock is held; processes of an earlier holder may still run", "the API server warns: ")
-    warnings = [line for line in process.err.splitlines() if " WARNING " in line]
-    assert [line for line in warnings if not any(each in line for each in usual)] == []
+    warnings = process.logged(level="WARNING")
+    assert [line for line in warnings if not any(each in line.message for each in usual)] == []
     metadata = {thing["kind"]: thing["metadata"] for thing in place.objects()}
     for kind in place.kinds:
         told = sorted(
@@ -154,7 +154,7 @@ def test_an_elector_that_was_replaced_tells_of_the_end_alone(
     process = run(processes, place, permitted(place), "--on-loss=wait")
     wait_told(place, BECAME)
     os.kill(elector(process), signal.SIGKILL)
-    process.wait_err("replaced by pid")
+    process.wait_log("elector_replaced")
     before = place.versions()
     wait_until(lambda: place.versions() != before, "a renewal")
     seize(place)
@@ -171,16 +171,16 @@ def test_without_the_permission_there_is_one_warning_and_nothing_else_changes(
         place = Place(own_plane, namespace, lock, name)
         user = user_of(place)
         process = run(processes, place, user, "--on-loss=wait")
-        process.wait_err("started the command")
+        process.wait_log("command_started")
         if name == "may":
             wait_told(place, BECAME)
         else:
             process.wait_err("grant create on events")
         seize(place)
-        process.wait_err("started the command", count=2)
+        process.wait_log("command_started", count=2)
         process.signal(signal.SIGTERM)
         assert process.wait() == TERM
-        lines = [line.partition(" kleader ")[2].replace(f"/{name} ", "/x ") for line in process.err.splitlines()]
+        lines = [f"{line.level} {line.role} {line.message}" for line in process.logged()]
         said[name] = sorted(
             re.sub(r"(?<= after )\S+|[\d.hm]*\dm?s\b|\d+|(?<=lost the lock: ).*", "N", line) for line in lines
         )  # of two processes
@@ -208,7 +208,7 @@ def test_events_that_hang_hold_up_neither_the_renewals_nor_the_release_nor_the_e
     entry = place.entry()
     assert entry
     assert entry.holder == ""
-    warnings = [line for line in process.err.splitlines() if " WARNING " in line]
-    assert [line for line in warnings if "the API server warns: " not in line] == []
-    assert " ERROR " not in process.err
-    assert process.err.splitlines()[-1].endswith("released the lock")
+    warnings = process.logged(level="WARNING")
+    assert [line for line in warnings if "the API server warns: " not in line.message] == []
+    assert not process.logged(level="ERROR")
+    assert process.logged("released")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.cluster.fleet import DEFAULTS, Fleet, kill_whole
+from tests.cluster.fleet import DEFAULTS, Fleet, kill_whole, wait_observed
 from tests.support.api import lease_path, path
 from tests.support.checker import Witness
 from tests.support.clientgo import complaints
@@ -95,9 +95,7 @@ class Mixed:
     def seen(self, leader: str, *by: str) -> None:
         """Return once these have seen who leads."""
         for identity in by:
-            kleader = identity.startswith("k")
-            said = rf"the leader is {leader}$" if kleader else rf"new leader: {leader}$"
-            self.running[identity].wait_err(said)
+            wait_observed(self.running[identity], leader, clientgo=not identity.startswith("k"))
 
     def ends(self, identity: str, *, crash: bool = False) -> None:
         """Let one that waits, or leads, end."""

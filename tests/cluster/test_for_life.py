@@ -55,7 +55,7 @@ def test_the_next_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
     assert crew.owner() == "a"
     crew.waiting("b", behind="a")
     assert crew.ends("a") == 0
-    assert "not released: the lock stays with the Pod a" in first.err
+    assert first.logged("not_released", "the lock stays with the Pod a")
     assert crew.owner() == "a"
     crew.remove("a")
     assert crew.witness.wait_start(2).identity == "b"
@@ -72,7 +72,7 @@ def test_lock_of_a_deleted_pod_is_taken_over_without_a_garbage_collector(crew: C
     crew.remove("a")
     assert crew.witness.wait_start(2).identity == "b"
     crew.witness.check(terms=2)
-    assert "WARNING" not in second.err
+    assert not second.logged(level="WARNING")
 
 
 @pytest.mark.usefixtures("uncollected")
@@ -110,7 +110,7 @@ def test_with_release_another_pod_leads_while_the_first_pod_still_exists(crew: C
     lib = crew.lib("b")
     lib.wait_err("Not the leader")
     assert crew.ends("a") == 0
-    assert "released the lock" in first.err
+    assert first.logged("released")
     assert crew.witness.wait_start(2).identity == "b"
     crew.ends("b")
     crew.waiting("c", "--release", behind="b")
@@ -134,7 +134,7 @@ def test_restarted_container_of_the_leading_pod_leads_again(crew: Crew) -> None:
         crew.ends("a", crash=crash)
         again = crew.kleader("a")
         assert crew.witness.wait_start(number).identity == "a"
-        assert "an earlier process had the lock here, and is dead: taking it over" in again.err
+        assert again.logged("taking_over")
     crew.witness.check(terms=3)
 
 
@@ -200,7 +200,10 @@ def test_twenty_handovers_in_both_directions_have_no_overlap(crew: Crew, trials:
                 crew.remove(name)
         for name, process in crew.running.items():
             if name != leader:
-                process.wait_err(rf"the leader is {leader}$" if name.startswith("k") else "Not the leader")
+                if name.startswith("k"):
+                    process.wait_log("leader_observed", rf"is {leader}\b")
+                else:
+                    process.wait_err("Not the leader")
         terms = len(crew.witness.terms())
         crew.ends(leader, crash=crash)
         crew.remove(leader)
@@ -268,7 +271,7 @@ def test_a_leader_that_sees_the_lock_or_its_pod_otherwise_kills_at_once(crew: Cr
     crew.witness.wait_start()
     SIGHTS[sight](crew)
     assert leader.wait() == 255, leader.err
-    assert "stopping the command" not in leader.err
+    assert not leader.logged("command_stopping")
     crew.witness.check(terms=1)
 
 
@@ -300,7 +303,7 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(crew: Crew, tria
     before = crew.lock()
     for number, fault in enumerate((signal.SIGKILL, signal.SIGSTOP), 1):
         os.kill(elector(leader), fault)
-        leader.wait_err(r"replaced by pid \d+; the command goes on", count=number)
+        leader.wait_log("elector_replaced", r"\d+; the command goes on", count=number)
     assert alive(term.pid)
     beside = crew.kleader("a", "--no-wait", *PATIENT)
     assert beside.wait() == 124
@@ -395,11 +398,11 @@ def test_candidate_without_watch_permission_polls(crew: Crew, own_plane: Control
     crew.witness.wait_start()
     second = crew.waiting("b", behind="a", user=user)
     for process in (leader, second):
-        process.wait_err("polling instead")
+        process.wait_log("watch_failed")
     crew.remove("a")
     assert leader.wait() == 255
     assert crew.witness.wait_start(2).identity == "b"
-    assert second.err.count("polling instead") == 1
+    assert len(second.logged("watch_failed")) == 1
 
 
 # --- what is missing
@@ -433,7 +436,7 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
     before = crew.lock()
     process = crew.kleader("a", patience, *PATIENT, user=user, command=["echo", "ran"])
     if missing.verb == "watch":
-        process.wait_err("polling instead")
+        process.wait_log("watch_failed")
         crew.remove("other")
     status = process.wait()
     assert "Traceback" not in process.err
@@ -484,7 +487,7 @@ def test_a_namespace_or_a_pod_that_is_not_there_is_named_with_what_to_set(crew: 
         process = crew.kleader("a", env=env)  # type: ignore[arg-type]
         assert process.wait() == 125
         assert process.err.count(said) == 1
-        assert process.err.count(" ERROR ") == 1
+        assert len(process.logged(level="ERROR")) == 1
     assert crew.lock() is None
 
 

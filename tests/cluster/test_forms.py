@@ -95,7 +95,8 @@ def _leaders(  # noqa: PLR0917
         processes.start(clientgo(asks.config, namespace, "go", "go-id", COMMAND, lock="configmapsleases")),
         processes.start(for_life(asks.config, namespace, "life", "pod-0", COMMAND)),
     ]
-    for each, said in zip(started, ("started the command", "started the command", "Became the leader"), strict=True):
+    started[0].wait_log("command_started")
+    for each, said in zip(started[1:], ("started the command", "Became the leader"), strict=True):
         each.wait_err(said)
     yield
     for each in started:

@@ -41,7 +41,7 @@ def test_unhealthy_leader_is_followed_at_once_and_does_not_compete_for_a_lease_d
     other = fleet.waiting("other", behind="sick", timings=PATIENT)
     well.unlink()
     assert fleet.witness.wait_start(2).identity == "other"
-    sick.wait_err("resting: released the lock")
+    sick.wait_log("released", role="resting")
     ended = fleet.witness.terms()[0].last
     well.touch()
     other.signal(signal.SIGTERM)
@@ -59,7 +59,7 @@ def test_unhealthy_candidate_does_not_compete(fleet: Fleet, well: Path) -> None:
     fleet.witness.wait_start()
     sick = fleet.waiting("sick", *health(well), behind="first", timings=PATIENT)
     well.unlink()
-    sick.wait_err("health check failing; not competing")
+    sick.wait_log("unhealthy")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     fleet.wait_spec("a free lock", holderIdentity="")
@@ -100,7 +100,7 @@ def test_the_lock_of_a_pod(  # noqa: PLR0917
         sick.signal(signal.SIGTERM)
         assert sick.wait() == 128 + signal.SIGTERM
     else:
-        sick.wait_err("resting: not released: the lock stays with the Pod a")
+        sick.wait_log("not_released", "the lock stays with the Pod a", role="resting")
         well.touch()
         assert witness.wait_start(2).identity == "a"
         sick.signal(signal.SIGTERM)

@@ -159,12 +159,12 @@ def test_logs_events_metrics_and_status_agree_about_who_led_when(
 
     hung = elector(night.candidates[first])
     os.kill(hung, signal.SIGSTOP)
-    night.candidates[first].wait_err("replaced by pid [0-9]+; the command goes on")
+    night.candidates[first].wait_log("elector_replaced", "[0-9]+; the command goes on")
     fleet.wait_renewals(2)
     assert len(fleet.witness.terms()) == night.led, "that changed nothing"
 
     own_plane.apiserver.stop()
-    night.candidates[first].wait_err("lost the lock: ")
+    night.candidates[first].wait_log("lost")
     own_plane.apiserver.start()
     second = night.leads()
 

@@ -42,7 +42,7 @@ def test_leader_cut_off_from_the_api_is_dead_before_the_next_leader_starts(
             assert leader.wait() == LOST
             assert not alive(term.pid)
             assert not alive(descendant.pid)
-            assert "lost the lock: " in leader.err
+            assert leader.logged("lost")
             fleet.witness.wait_start(2)
         fleet.witness.check(terms=2)
 
@@ -180,7 +180,7 @@ def test_on_loss_wait_contends_again_under_a_new_term(own_plane: ControlPlane, f
         term = fleet.witness.wait_start()
         before = fleet.lease()
         proxy.switch("silent")
-        candidate.wait_err("lost the lock")
+        candidate.wait_log("lost")
         wait_gone(term.pid)
         proxy.switch("pass")
         again = fleet.witness.wait_start(2)
@@ -219,7 +219,7 @@ def test_the_same_identity_twice_at_once_has_one_leader(fleet: Fleet, trials: Tr
     fleet.witness.wait_start()
     fleet.wait_led_beyond(DURATION)
     assert len(fleet.witness.terms()) == 1
-    leader = next(process for process in pair if "became leader" in process.err)
+    leader = next(process for process in pair if process.logged("became_leader"))
     leader.signal(signal.SIGTERM)
     assert leader.wait() == 0
     fleet.witness.wait_start(2)

@@ -70,7 +70,7 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
         started.append((permission, place, user, run(processes, place, config, patience)))
     for permission, place, user, process in started:
         if permission.verb == "watch":  # which the record must outlive
-            process.wait_err(POLLS)
+            process.wait_log("watch_failed")
             place.write(Entry("", 1, 0, 0, 3))
         status = process.wait()
         assert "Traceback" not in process.err
@@ -110,7 +110,7 @@ def test_each_permission_that_is_missing_is_named_in_coordinated_election(
         assert "plain election" not in process.err
         verbs = {permission.verb, "update"} if permission.verb == "create" else {permission.verb}
         refusal = rf'User "{user}" cannot ({"|".join(verbs)}) resource "{permission.resource}"'
-        said = set(re.findall(r"(?:candidate|leader): (.*cannot .*)", process.err))
+        said = {line.message for line in process.logged(about="cannot ") if line.role in {"candidate", "leader"}}
         if permission[1:3] == ("leases", "create"):  # it is the only candidate
             assert (status, process.out, said) == (0, "ran\n", set())
             continue
@@ -129,7 +129,7 @@ def test_printed_role_suffices_to_acquire_hand_over_and_release_each_lock(
     assert run(processes, place, own_plane.kubeconfig(users[0], namespace)).wait() == 0
     place.write(held_by_somebody())
     second = run(processes, place, own_plane.kubeconfig(users[1], namespace))
-    second.wait_err("the leader is somebody$")
+    second.wait_log("leader_observed", r"is somebody\b")
 
     def watched() -> int:
         return sum(request["verb"] == "watch" for request in own_plane.audit_requests(users[1]))

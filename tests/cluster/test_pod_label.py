@@ -112,7 +112,7 @@ def test_replacement_elector_does_not_label_a_leader_that_is_stopping(labelled: 
     leader.signal(signal.SIGTERM)
     labelled.wait_role("a", "standby")
     os.kill(elector(leader), signal.SIGKILL)
-    leader.wait_err("the elector died: replaced")
+    leader.wait_log("elector_replaced")
     labelled.fleet.wait_renewals(2)
     assert labelled.role("a") == "standby"
     os.kill(term.pid, signal.SIGKILL)
@@ -148,10 +148,10 @@ def test_candidate_without_permission_to_label_its_pod_leads_with_one_warning(
     own_plane.grant(user, labelled.namespace, role_rules((*lock_permissions("lease", "x"), *event_permissions())))
     candidate = labelled.start("a", user=user)
     labelled.fleet.witness.wait_start()
-    candidate.wait_err(f"WARNING .* grant patch on pods, so that the label {KEY} shows which candidate leads: ")
+    candidate.wait_log("", f"grant patch on pods, so that the label {KEY} shows which candidate leads", level="WARNING")
     end(candidate)
     assert candidate.err.count("grant patch on pods") == 1
-    candidate.wait_err("released the lock")
+    candidate.wait_log("released")
     labelled.fleet.witness.check(terms=1)
 
 
@@ -165,14 +165,14 @@ def test_hanging_label_requests_delay_neither_start_nor_renewal_nor_release(
         rule.wait()
         labelled.fleet.wait_led_beyond(6)
         end(candidate)
-        candidate.wait_err("released the lock")
+        candidate.wait_log("released")
     labelled.fleet.witness.check(terms=1)
 
 
 def test_pod_of_the_same_name_with_another_uid_is_not_labelled(labelled: Labelled) -> None:
     candidate = labelled.start("a", env={"POD_UID": "00000000-0000-0000-0000-000000000000"})
     labelled.fleet.witness.wait_start()
-    candidate.wait_err(f"WARNING .* the Pod's label {KEY} is not written: ")
+    candidate.wait_log("", f"the Pod's label {KEY} is not written: ", level="WARNING")
     end(candidate)
     assert labelled.role("a") is None
 

@@ -41,7 +41,7 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(side_by_side: Si
         fleet.waiting("b", behind="a", timings=ROOMY)
         before, first = fleet.lease(), elector(leader)
         os.kill(first, signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
-        leader.wait_err(r"replaced by pid \d+; the command goes on")
+        leader.wait_log("elector_replaced", r"\d+; the command goes on")
         wait_gone(first)
         fleet.wait_led_beyond(10)
         after = fleet.lease()
@@ -64,7 +64,7 @@ def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Flee
     fleet.waiting("b", behind="a", timings=ROOMY)
     for number in range(1, 6):
         os.kill(elector(leader), signal.SIGKILL)
-        leader.wait_err("replaced by pid", count=number)
+        leader.wait_log("elector_replaced", count=number)
         fleet.wait_renewals()
     assert alive(term.pid)
     fleet.witness.check(terms=1)
@@ -146,7 +146,7 @@ def test_a_supervisor_that_slept_through_its_own_term_starts_nothing(
         fleet.witness.wait_start()
         assert process.status() == psutil.STATUS_STOPPED
         sleeper.signal(signal.SIGCONT)
-        sleeper.wait_err("lost the lock: the lease is about to expire")
+        sleeper.wait_log("lost", "the lease is about to expire")
         assert sleeper.wait() == LOST
         fleet.witness.wait_beats()
         assert other.running
@@ -179,7 +179,7 @@ def test_a_command_that_was_stopped_at_the_start_gate_is_not_executed_late(
         kill_whole(started)
     else:
         pytest.fail("the gate was never met")
-    started.wait_err("forked the command: pid")
+    started.wait_log("command_forked")
     already = len(fleet.witness.terms())
     everybody = psutil.Process(supervisor)
     everybody.suspend()
@@ -196,7 +196,7 @@ def test_a_command_that_was_stopped_at_the_start_gate_is_not_executed_late(
         fleet.witness.wait_beats()
     everybody.resume()
     assert started.wait() == LOST
-    assert "lost the lock" in started.err
+    assert started.logged("lost")
     fleet.witness.check(terms=already + as_init)
     trials.count(1, "supervisors stopped before the start")
 
@@ -266,14 +266,14 @@ def test_a_second_term_kills_and_the_lock_is_released_after(fleet: Fleet, trials
     term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
     fleet.waiting("b", behind="a", timings=PATIENT)
     leader.signal(signal.SIGTERM)
-    leader.wait_err("stopping the command with SIGTERM")
+    leader.wait_log("command_stopping", "SIGTERM")
     fleet.wait_led_beyond(0)  # it renews while the command winds down
     assert alive(term.pid)
     leader.signal(signal.SIGTERM)
     assert leader.wait() == 128 + signal.SIGKILL
     assert not alive(term.pid)
     assert not alive(descendant.pid)
-    assert "released the lock" in leader.err
+    assert leader.logged("released")
     fleet.witness.wait_start(2)
     fleet.witness.check(terms=2)
     trials.count(1, "second TERMs")

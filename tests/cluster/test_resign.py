@@ -58,8 +58,8 @@ def test_resigning_leader_stops_its_command_and_the_next_candidate_leads(fleet: 
     assert asked.err == "kleader: asked a to resign\n"
     assert fleet.witness.wait_start(2).identity == "b"
     assert first.wait() == LOST
-    first.wait_err("giving up leadership: it was asked to resign")
-    first.wait_err("released the lock$")
+    first.wait_log("stepping_down", "it was asked to resign")
+    first.wait_log("released", "lock$")
     assert second.running
     assert REQUEST not in fleet.lease()["metadata"].get("annotations", {})
     fleet.witness.check(terms=2)
@@ -79,7 +79,7 @@ def test_each_kind_of_lock_can_be_resigned_with_the_printed_role(  # noqa: PLR09
     asked = ask("resign", f"--lock={kind}", user=user)
     assert asked.wait() == 0, asked.err
     assert leader.wait() == LOST
-    leader.wait_err("released the lock$")
+    leader.wait_log("released", "lock$")
     writes = [each for each in own_plane.audit_requests(user) if each["verb"] not in {"get", "watch"}]
     assert {each["verb"] for each in writes} == {"update"}
     assert len([each for each in writes if each["responseStatus"]["code"] == 200]) == 1
@@ -94,7 +94,7 @@ def test_on_loss_wait_it_lets_others_go_first_and_contends_again(fleet: Fleet, a
     fleet.witness.wait_start()
     began = time.monotonic()
     assert ask("resign").wait() == 0
-    leader.wait_err("standing aside for 5s, for another to lead")
+    leader.wait_log("standing_aside", " for 5s, for another to lead")
     again = fleet.witness.wait_start(2)
     assert again.identity == "a"
     assert time.monotonic() - began >= DURATION
@@ -111,7 +111,7 @@ def test_a_coordinated_candidate_that_contends_again_is_known_again_only_then(
     fleet.witness.wait_start()
     began = time.monotonic()
     assert ask("resign").wait() == 0
-    leader.wait_err("standing aside")
+    leader.wait_log("standing_aside")
     assert own_plane.api.find(candidate) is None
     assert fleet.witness.wait_start(2).identity == "a"
     assert time.monotonic() - began >= DURATION
@@ -158,9 +158,9 @@ def test_an_elector_that_dies_over_the_request_is_replaced_and_it_is_met(fleet: 
     leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), timings=PATIENT)
     term = fleet.witness.wait_start()
     asked = ask("resign")
-    leader.wait_err("stopping the command")
+    leader.wait_log("command_stopping")
     os.kill(elector(leader), signal.SIGKILL)
-    leader.wait_err("the elector died: replaced")
+    leader.wait_log("elector_replaced")
     fleet.wait_renewals()
     os.kill(term.main.pid, signal.SIGKILL)
     assert asked.wait() == 0
@@ -398,4 +398,4 @@ def test_a_leader_is_known_for_a_kleader_by_its_field_manager(
         asked = ask("resign")
         assert asked.wait() == 0, asked.err
         assert leader.wait() == LOST
-        leader.wait_err("released the lock$")
+        leader.wait_log("released", "lock$")

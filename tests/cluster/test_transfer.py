@@ -57,7 +57,7 @@ def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
     term = fleet.witness.wait_start(2)
     assert term.identity == "c"
     assert first.wait() == LOST
-    first.wait_err("released the lock: c is to lead$")
+    first.wait_log("released", ": c is to lead$")
     fleet.wait_renewals()
     assert holders(history) == [("a", 0), ("c", 1)]
     given = next(seen for _, seen in history.states if GIVEN in seen["metadata"]["annotations"])
@@ -178,12 +178,12 @@ def test_transfer_survives_the_death_of_the_elector_at_any_step(
             asked.wait_err("asked a to hand the lock to c")
             os.kill(first, signal.SIGKILL)
             renewal.remove()
-        leader.wait_err("stopping the command")
+        leader.wait_log("command_stopping")
         if when == "asked":
             os.kill(term.main.pid, signal.SIGKILL)
         elif when == "stopping":
             os.kill(first, signal.SIGKILL)
-            leader.wait_err("the elector died: replaced")
+            leader.wait_log("elector_replaced")
             os.kill(term.main.pid, signal.SIGKILL)
         else:
             lost = proxy.on(
@@ -207,7 +207,7 @@ def test_on_loss_wait_the_old_leader_does_not_snatch_it_back(fleet: Fleet, ask: 
     target = fleet.waiting("b", behind="a", timings=PATIENT)
     assert ask("transfer", "--to=b").wait() == 0
     fleet.witness.wait_start(2)
-    leader.wait_err("the leader is b$")
+    leader.wait_log("leader_observed", r"is b\b")
     fleet.wait_led_beyond(DURATION)
     assert ask("transfer", "--to=a").wait() == 0, "it contends again, and can be named"
     assert fleet.witness.wait_start(3).identity == "a"
@@ -264,7 +264,7 @@ def test_a_request_by_hand_that_cannot_be_met_is_ignored(own_plane: ControlPlane
     incarnation = fleet.lease()["metadata"]["annotations"][INCARNATION]
     request: dict[str, Any] = {"action": "transfer", "holder": "a", "incarnation": incarnation, "to": "b"}
     fleet.plane.api.merge(fleet.path, {"metadata": {"annotations": {REQUEST: json.dumps(request)}}})
-    leader.wait_err("cannot be met, as the control plane names the next leader: ignored")
+    leader.wait_log("request_ignored", "the control plane names the next leader")
     fleet.wait_renewals()
     assert REQUEST not in fleet.lease()["metadata"]["annotations"]
     assert leader.running

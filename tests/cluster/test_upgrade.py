@@ -34,16 +34,16 @@ def test_a_leader_that_runs_through_an_upgrade_hands_over_to_the_new_version(
     installed.upgrade()
     if fate == "dies":
         os.kill(elector(leader), signal.SIGKILL)
-        leader.wait_err("was replaced by another version while it runs, and cannot start an elector")
+        leader.wait_log("version_changed", "cannot start an elector")
     fleet.waiting("new", behind="old", timings=DEFAULTS, cwd=installed.place)
     if fate == "dies":
         assert leader.wait() == LOST
-        assert "stopping the command with SIGTERM" in leader.err
+        assert leader.logged("command_stopping", "SIGTERM")
     else:
         fleet.wait_renewals(2)
         leader.signal(signal.SIGTERM)
         assert leader.wait() == 0
-        assert "released the lock" in leader.err
+        assert leader.logged("released")
     wait_gone(term.pid)
     assert fleet.witness.wait_start(2).identity == "new"
     fleet.witness.check(terms=2)

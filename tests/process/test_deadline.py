@@ -42,8 +42,8 @@ def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
     script = [[0, "lead", lead(3, 4.5)]]
     kleader = scripted(witness.command("--ignore-term", "--descendant"), script, plan={"kill": 60, "grace": 1.5})
     term, descendant = witness.wait_start(), witness.wait_descendant()
-    kleader.wait_err("lost the lock: the renew deadline has passed")
-    kleader.wait_err("stopping the command with SIGTERM")
+    kleader.wait_log("lost", "the renew deadline has passed")
+    kleader.wait_log("command_stopping", "SIGTERM")
     assert kleader.wait() == 255
     assert not alive(term.pid)
     assert not alive(descendant.pid)
@@ -58,7 +58,7 @@ def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, h
     witness.wait_start()
     flag.touch()
     assert kleader.wait() == 7
-    assert "stopping the command" not in kleader.err
+    assert not kleader.logged("command_stopping")
     assert not heard("Empty")[0]["release"]
 
 
@@ -89,7 +89,7 @@ def test_messages_of_another_term_and_after_the_loss_are_ignored(
     lone = {"grace": 60}  # which would take it past the end of any lease: kill_at comes first
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3.0, 3.6)], other, late], plan=lone)
     witness.wait_start()
-    kleader.wait_err("lost the lock")
+    kleader.wait_log("lost")
     flag.touch()
     assert kleader.wait() == 255
 
@@ -100,7 +100,7 @@ def test_a_stop_on_sigterm_ends_with_the_lease(scripted: Scripted, witness: Witn
     term = witness.wait_start()
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
-    assert "lost the lock: the renew deadline has passed" in kleader.err
+    assert kleader.logged("lost", "the renew deadline has passed")
     assert not alive(term.pid)
 
 
@@ -144,7 +144,7 @@ def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
 ) -> None:
     """The start gate: the last look at the clock is the child's. A stop signal that ends nothing lets it be seen."""
     kleader = scripted(witness.command(), [[0, "lead", lead(2.5, 60)]], "--stop-signal=WINCH", fault=fault)
-    wait_until(lambda: "became leader" in kleader.err and state(kleader.pid) == "T", "the stop")
+    wait_until(lambda: kleader.logged("became_leader") and state(kleader.pid) == "T", "the stop")
     wait_since_start(heard, 2.5)
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
@@ -157,7 +157,7 @@ def test_a_child_whose_supervisor_died_before_pdeathsig_was_set_starts_nothing(
 ) -> None:
     """PR_SET_PDEATHSIG tells of no death before it; the gate had been opened."""
     kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], "-v", fault="before PDEATHSIG")
-    child = int(kleader.wait_err(r"forked the command: pid (\d+)")[1])
+    child = int(kleader.wait_log("command_forked").message.split()[-1])
     wait_until(lambda: state(child) == "T", "its stop")
     kleader.kill()
     os.kill(child, signal.SIGCONT)
@@ -178,7 +178,7 @@ def test_sigterm_that_arrives_with_the_lead_starts_nothing(
     wait_until(flag.with_suffix(".said").exists, "the Lead on its way")
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 128 + signal.SIGTERM
-    assert "became leader" in kleader.err
+    assert kleader.logged("became_leader")
     assert heard("Empty")[0]["release"]
     assert witness.terms() == []
 
@@ -220,13 +220,13 @@ def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_ea
     full.touch()
     if gone == "in the grace":
         flag.touch()
-        kleader.wait_err("stopping the command with SIGTERM")
+        kleader.wait_log("command_stopping", "SIGTERM")
     os.kill(assign["pid"], signal.SIGSTOP if gone == "undying" else signal.SIGKILL)
     wait_gone(term.pid, descendant.pid, timeout=early + PATIENCE)
     assert time.clock_gettime(time.CLOCK_BOOTTIME) > assign["born"] + early
-    assert ("stopping the command with SIGTERM" in kleader.err) is (gone != "before a tight deadline")
+    assert bool(kleader.logged("command_stopping", "SIGTERM")) is (gone != "before a tight deadline")
     if gone == "undying":
-        assert "the elector was stopped: replacing it" in kleader.err
+        assert kleader.logged("elector_stopped")
         os.kill(assign["pid"], signal.SIGKILL)
     assert kleader.wait() == 255
 
@@ -241,7 +241,7 @@ def test_with_an_elector_to_act_in_its_place_the_grace_is_whole(
     wait_gone(term.pid, timeout=5 + PATIENCE)
     assert time.clock_gettime(time.CLOCK_BOOTTIME) > heard("Assign")[0]["born"] + 5
     assert kleader.wait() == 255
-    assert "the command did not stop in time: killing" in kleader.err
+    assert kleader.logged("command_killed", "not stop")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -254,7 +254,7 @@ def test_an_elector_that_is_being_replaced_costs_nothing_however_large_the_kill_
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    assert "lost the lock" not in kleader.err
+    assert not kleader.logged("lost")
     witness.check(terms=1)
 
 
@@ -270,8 +270,8 @@ def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, w
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 255
     assert not alive(term.pid)
-    assert "stopping the command" not in kleader.err
-    assert "lost the lock: the lease is about to expire" in kleader.err
+    assert not kleader.logged("command_stopping")
+    assert kleader.logged("lost", "the lease is about to expire")
     witness.check(terms=1)
 
 
@@ -322,7 +322,7 @@ def test_an_elector_that_dies_at_the_end_is_replaced_so_that_the_lock_is_release
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 0
     assert heard("Empty")[-1]["release"]
-    assert "released the lock" in kleader.err
+    assert kleader.logged("released")
 
 
 def test_an_elector_whose_lead_message_was_lost_is_replaced(
@@ -341,7 +341,7 @@ def test_an_elector_whose_lead_message_was_lost_is_replaced(
     assert (first["memory"], second["memory"]) == ("", "60")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    assert kleader.err.count("became leader") == 1
+    assert len(kleader.logged("became_leader")) == 1
     witness.check(terms=1)
 
 
@@ -355,8 +355,8 @@ def test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases
     flag.touch()
     assert kleader.wait() == 125
     assert not any(map(alive, pids))
-    assert "ERROR" in (last := kleader.err.splitlines()[-1])
-    assert last.endswith("leader: internal error: RuntimeError: a bug; please report it")
+    (error,) = kleader.logged(level="ERROR", role="leader")
+    assert error.message.startswith("internal error: RuntimeError: a bug")
     assert "Traceback" not in kleader.err
     assert heard("Empty") == []
     witness.check(terms=1)
@@ -369,10 +369,10 @@ def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_re
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(60, 70)]], fault="may not kill")
     witness.wait_start()
     kleader.signal(signal.SIGTERM)
-    kleader.wait_err("stopping the command with SIGTERM")
+    kleader.wait_log("command_stopping", "SIGTERM")
     second = time.monotonic()
     kleader.signal(signal.SIGTERM)
-    kleader.wait_err("SIGTERM again: killing")
+    kleader.wait_log("command_killed", "SIGTERM again")
 
     killing = time.monotonic()
     kleader.signal(signal.SIGTERM)
@@ -380,7 +380,7 @@ def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_re
     assert time.monotonic() - second >= 1
     kleader.signal(signal.SIGTERM)  # one alone: another would end the elector as well
     assert kleader.wait() == 128 + signal.SIGTERM
-    kleader.wait_err("SIGTERM again: leaving processes that will not die; the lock is not released")
+    kleader.wait_log("processes_abandoned")
     assert heard("Empty") == []
 
 
@@ -393,14 +393,14 @@ def test_nothing_is_released_once_all_of_the_namespace_was_killed(
     kleader = scripted(command, [[0, "lead", lead(3, 3)]], before=IN_NAMESPACE, fault="may not kill")
     assert kleader.wait() == 255
     assert left.exists()
-    assert "lost the lock: the deadline has passed" in kleader.err
+    assert kleader.logged("lost", "the deadline has passed")
     assert not any(said["release"] for said in heard("Empty"))
 
 
 def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], silence=0.5)
     witness.wait_start()
-    kleader.wait_err("the elector is silent: replacing it")
+    kleader.wait_log("elector_unresponsive")
     wait_until(lambda: len(heard("Assign")) >= 2, "another elector")  # and another, each as silent
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
@@ -412,7 +412,7 @@ def test_an_elector_that_hangs_while_its_candidate_waits_is_replaced_and_its_suc
     """With the identity, the incarnation, and what was to be remembered of the lock."""
     says = [[0, "ping", {}], [0, "remember", {"what": "60"}]]
     kleader = scripted(witness.command(), says, next=[[0, "lead", lead(60, 70)]], silence=0.5)
-    kleader.wait_err("the elector is silent: replacing it")
+    kleader.wait_log("elector_unresponsive")
     witness.wait_start()
     first, second = heard("Assign")[:2]
     assert (second["replaces"], second["memory"]) == (True, "60")
@@ -451,4 +451,4 @@ def test_a_storm_of_signals_and_dying_children_does_not_delay_the_deadline(
     noise = processes.start([sys.executable, "-I", "-S", "-c", storm, str(kleader.pid)])
     assert kleader.wait() == 255
     noise.kill()
-    assert "lost the lock: the renew deadline has passed" in kleader.err
+    assert kleader.logged("lost", "the renew deadline has passed")

@@ -58,6 +58,6 @@ def test_a_privileged_supervisor_runs_before_its_elector_and_that_before_the_com
 def test_stopped_elector_is_killed_and_replaced(candidate: Process) -> None:
     elector = elector_of(candidate)
     os.kill(elector, signal.SIGSTOP)
-    candidate.wait_err("the elector was stopped: replacing it")
+    candidate.wait_log("elector_stopped")
     wait_gone(elector)
     wait_until(lambda: [pid for pid in descendants(candidate.pid) if alive(pid)], "another")

@@ -87,7 +87,7 @@ def test_a_leader_and_a_standby_report_their_roles_over_http(candidate: Start, w
     first = candidate(witness.command(), HTTP, name="first")
     term = witness.wait_start()
     second = candidate(witness.command(), HTTP, name="second")
-    second.wait_err("the leader is first")
+    second.wait_log("leader_observed", r"is first\b")
     for each in (first, second):
         wait_until(partial(says, each, "first"), "the leader is shown")
         assert get(each, "/healthz").body == get(each, "/healthz/leaderElection").body == "ok\n"
@@ -223,7 +223,7 @@ def test_an_exporter_that_is_killed_or_stopped_is_replaced_and_the_command_goes_
         os.kill(before, how)
         wait_gone(before)
         assert leader(process)["leading"], "connections wait meanwhile"
-    assert process.err.count("WARNING") == 1
+    assert len(process.logged(level="WARNING")) == 1
     assert alive(term.pid)
     os.kill(exporter_of(process), signal.SIGTERM)
     assert get(process, "/healthz").status == 200
@@ -238,7 +238,7 @@ def test_the_exporter_is_no_part_of_the_command(candidate: Start, witness: Witne
     before = exporter_of(process)
     os.kill(descendant.pid, signal.SIGKILL)
     assert process.wait() == 0
-    assert "the exporter died" not in process.err
+    assert not process.logged("exporter_restarted")
     wait_gone(before)
 
 
@@ -325,7 +325,7 @@ def test_a_full_disk_is_reported_once_and_the_command_goes_on(
     processes: Processes, witness: Witness, tmp_path: Path
 ) -> None:
     process = on_full_disk(processes, tmp_path, "--restart=always", "--", *witness.command("--exit-after=0.2"))
-    process.wait_err("restarting the command")
+    process.wait_log("command_restarting")
     witness.wait_start(2)
     process.signal(signal.SIGTERM)
     process.wait()

@@ -108,7 +108,7 @@ def test_a_file_replaced_under_waiting_candidates_is_followed(
     leader = next(each for each in running if each.name == witness.terms()[-1].identity)
     for each in running:
         each.signal(signal.SIGTERM)
-    leader.wait_err("stopping the command")
+    leader.wait_log("command_stopping")
     leader.signal(signal.SIGTERM)
     end_all(witness, *running)
     trials.count(7, "lock files taken away")

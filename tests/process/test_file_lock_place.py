@@ -80,7 +80,7 @@ LOCK = ("--lock=file", "--name=t")
 
 def test_a_user_has_one_lock_file_however_its_candidates_are_started(as_user: As, home: Path) -> None:
     leader = as_user("a service with PrivateTmp", "run", *LOCK, "--", "sleep", "600")
-    leader.wait_err("started the command")
+    leader.wait_log("command_started")
     others = {how: as_user(how, "run", *LOCK, "--no-wait", "--", "true") for how in STARTS}
     lookers = [as_user(how, "status", "t", "--lock=file", "-o", "json") for how in ("cron", "a terminal")]
     for how, other in others.items():
@@ -142,7 +142,7 @@ def test_a_path_serves_a_user_without_a_place_of_its_own(as_user: As, home: Path
     """A container's user that no passwd file knows, say; what is locked for the path is then beside the lock file."""
     option, mounts = f"--lock=file:{HOME}/x.lock", "mount --bind /dev/null /etc/passwd"
     leader = as_user("cron", "run", option, "--", "sleep", "600", mounts=mounts)
-    leader.wait_err("started the command")
+    leader.wait_log("command_started")
     (home / "x.lock").rename(home / "away")
     leader.signal(signal.SIGSTOP)
     newcomer = as_user("a terminal", "run", option, "--no-wait", "--", "true", mounts=mounts)

@@ -50,7 +50,7 @@ def hurry(kleader: Process, status: int = 0) -> None:
     """Do not wait for a hook that hangs: TERM again, once nothing but that is left."""
     if kleader.running:
         kleader.signal(signal.SIGTERM)
-    kleader.wait_err("released")
+    kleader.wait_log("released")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == status
 
@@ -93,12 +93,12 @@ def test_on_new_leader_runs_do_not_overlap_and_the_latest_leader_wins(
     script = [[0, "observe", observe("a")], *([str(said), "observe", observe(each)] for each in ("c", "", "b"))]
     script.append([str(tmp_path / "again"), "observe", observe("b")])
     kleader = scripted(["true"], script, f"--on-new-leader={hook}")
-    kleader.wait_err("the leader is b")
+    kleader.wait_log("leader_observed", r"is b\b")
     assert lines(said) == ["a"]
     go.touch()
     wait_until(lambda: lines(said) == ["a", "done", "b", "done"], "the latest")
     (tmp_path / "again").touch()
-    kleader.wait_err("the leader is b", count=2)
+    kleader.wait_log("leader_observed", r"is b\b", count=2)
     end(kleader, 128 + signal.SIGTERM)
     assert lines(said) == ["a", "done", "b", "done"], "it is no change"
 
@@ -130,7 +130,7 @@ def test_the_failure_of_a_hook_is_a_warning(candidate: Start, witness: Witness, 
     program.chmod(0o755)
     kleader = candidate(witness.command(), f"--on-new-leader={program}")
     witness.wait_start()
-    kleader.wait_err(f"WARNING .* the --on-new-leader command exited with status {status}")
+    kleader.wait_log("hook_failed", f"the --on-new-leader command exited with status {status}", level="WARNING")
     if status > 3:
         kleader.wait_err(f"the --on-new-leader command: cannot execute {program}: ")
     end(kleader)
@@ -158,11 +158,11 @@ def test_a_hook_may_finish_at_the_end_and_delays_no_release(candidate: Start, tm
     script = f"touch {up}; until test -e {next_up}; do sleep 0.01; done; echo done >>{said}"
     hooked = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done"]
     first = candidate(hooked, "--on-new-leader=" + shell(script), name="first")
-    first.wait_err("became leader")
+    first.wait_log("became_leader")
     second = candidate(["sh", "-c", f"touch {next_up}; sleep 600"], name="second")
     assert first.wait() == 0
     assert lines(said) == ["done"]
-    assert "WARNING" not in first.err
+    assert not first.logged(level="WARNING")
     end(second, 128 + signal.SIGTERM)
 
 
@@ -172,8 +172,8 @@ def test_a_hook_that_does_not_finish_at_the_end_is_killed_and_called_late(candid
     hooked = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"]
     kleader = candidate(hooked, f"--on-new-leader={shell(f'echo $$ >{up}.new; mv {up}.new {up}; exec sleep 600')}")
     assert kleader.wait() == 4
-    (line,) = [line for line in kleader.err.splitlines() if "WARNING" in line]
-    assert line.endswith("the --on-new-leader command did not finish within 5s of the end: killed")
+    (line,) = kleader.logged(level="WARNING")
+    assert line.is_of("hook_killed", "--on-new-leader command did not finish within 5s")
     wait_gone(int(up.read_text()))
 
 
@@ -199,7 +199,7 @@ def test_a_health_check_that_runs_at_the_end_is_killed_without_a_warning(candida
     hooked = ["sh", "-c", f"until test $(wc -l <{asked}) = 2; do sleep 0.01; done"]
     kleader = candidate(hooked, f"--health={shell(check)}", "--health-period=100ms", "--health-failures=1000")
     assert kleader.wait() == 0
-    assert "exited with status" not in kleader.err.replace("the command exited with status 0", "")
+    assert not kleader.logged("hook_failed")
 
 
 @pytest.mark.parametrize("way", ["TERM", "KILL"])
@@ -228,10 +228,10 @@ def test_killing_the_command_spares_hooks(candidate: Start, tmp_path: Path) -> N
     kleader = candidate(command, f"--on-new-leader={hook}", "--restart=always")
     wait_until(lambda: len(lines(brood)) == 5, "the hook's daemons")
     (tmp_path / "go").touch()
-    kleader.wait_err("restarting the command")
+    kleader.wait_log("command_restarting")
     assert not any(alive(int(pid)) for pid in lines(mine))
     assert all(alive(int(pid)) for pid in lines(brood))
-    kleader.wait_err("started the command", count=2)
+    kleader.wait_log("command_started", count=2)
     hurry(kleader, 128 + signal.SIGTERM)
     wait_gone(*map(int, lines(brood)))
 
@@ -243,7 +243,7 @@ def test_a_hook_that_goes_on_keeps_no_until_empty(candidate: Start, tmp_path: Pa
         f"--on-new-leader={shell(f'touch {up}; sleep 600')}",
         "--until-empty",
     )
-    kleader.wait_err("released the lock")
+    kleader.wait_log("released")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 4
 
@@ -259,7 +259,7 @@ def test_a_hook_whose_subreaper_is_killed_dies_with_the_command(
     witness.wait_start()
     wait_until(lambda: len(lines(brood)) == 5, "the hook's daemons")
     os.kill(keeper_of(kleader), number)
-    kleader.wait_err("the --on-new-leader command was ended by SIGKILL")
+    kleader.wait_log("hook_failed", "the --on-new-leader command was ended by SIGKILL")
     witness.wait_beats(2)
     end(kleader)
     assert not any(alive(int(pid)) for pid in lines(brood))
@@ -278,7 +278,7 @@ def test_no_hook_delays_the_end_of_a_term(scripted: Scripted, witness: Witness, 
     term, other = witness.wait_start(), witness.wait_descendant()
     wait_until(up.exists, "the hook")
     lost.touch()
-    kleader.wait_err("the last process was gone")
+    kleader.wait_log("term_ended")
     assert not alive(term.pid)
     assert not alive(other.pid)
     kleader.signal(signal.SIGTERM)

@@ -57,7 +57,7 @@ def test_is_leader_is_true_from_the_start_of_the_command_to_its_end(
     witness.wait_start()
     assert ask() == (LEADS, "leader")
     leader.signal(signal.SIGTERM)
-    leader.wait_err("stopping the command")
+    leader.wait_log("command_stopping")
     assert ask() == (LEADS, "leader"), "the lock is held while the command winds down"
     leader.signal(signal.SIGTERM)
     leader.wait()
@@ -71,7 +71,7 @@ def test_a_waiting_candidate_does_not_lead_whichever_candidate_does(
     candidate(witness.command(), env={status_socket.RUNTIME_DIR: str(place) + "-elsewhere"})
     witness.wait_start()
     waiting = candidate(["true"])
-    waiting.wait_err("the leader is")
+    waiting.wait_log("leader_observed")
     assert ask() == (NOT, "candidate")
 
 
@@ -82,9 +82,9 @@ def test_of_two_local_candidates_for_one_lock_it_is_enough_that_one_leads(
     witness.wait_start()
     wait_listening(place, 2)
     assert ask() == (LEADS, "leader")
-    leader, other = (first, second) if "became leader" in first.err else (second, first)
+    leader, other = (first, second) if first.logged("became_leader") else (second, first)
     leader.signal(signal.SIGTERM)
-    other.wait_err("started the command")
+    other.wait_log("command_started")
     leader.wait()
     assert ask() == (LEADS, "leader")
     witness.check()
@@ -94,7 +94,7 @@ def test_two_local_locks_need_a_name(candidate: Start, alone: Start, witness: Wi
     candidate(witness.command())
     witness.wait_start()
     other = alone(["sleep", "60"], "--name=other")
-    other.wait_err("started the command")
+    other.wait_log("command_started")
     status, answer = ask()
     assert status == UNKNOWN
     assert (
@@ -127,7 +127,7 @@ def test_the_command_of_a_run_asks_about_its_own_lock_without_naming_it(
     candidate: Start, alone: Start, witness: Witness, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(IN_POD)
-    alone(["sleep", "60"], "--name=other").wait_err("started the command")
+    alone(["sleep", "60"], "--name=other").wait_log("command_started")
     wait_listening(place)
     leader = candidate([*KLEADER, "is-leader"])
     assert leader.wait() == 0, leader.err
@@ -151,7 +151,7 @@ def test_a_stopped_supervisor_does_not_answer_and_one_with_a_stopped_elector_doe
 
 def test_a_leader_whose_command_is_about_to_be_restarted_does_not_lead(candidate: Start, place: Path) -> None:
     leader = candidate(["false"], "--restart=always")
-    leader.wait_err("restarting the command in 2s")
+    leader.wait_log("command_restarting", "2s")
     assert ask() == (NOT, "leader, but its command does not run")
 
 
@@ -161,7 +161,7 @@ def test_a_supervisor_that_has_lost_the_lock_does_not_lead_while_its_command_sto
     options = ("--lease-duration=60s", "--loss-grace=20s")
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 60)]], *options)
     witness.wait_start()
-    kleader.wait_err("lost the lock")
+    kleader.wait_log("lost")
     assert ask() == (NOT, "stopping")
 
 
@@ -184,10 +184,10 @@ def test_sockets_of_dead_kleaders_are_removed_whatever_their_locks_were(alone: S
     for number in range(3):
         dead = alone(["sleep", "60"], f"--name=n{number}")
         wait_listening(place)
-        dead.wait_err("started the command")
+        dead.wait_log("command_started")
         dead.kill()
     alive = alone(["sleep", "60"], "--name=last")
-    alive.wait_err("started the command")
+    alive.wait_log("command_started")
     assert [each.name.partition(".")[0] for each in sockets(place)] == ["last"]
 
 
@@ -195,22 +195,22 @@ def test_a_run_without_a_place_for_its_socket_warns_and_goes_on(candidate: Start
     place.write_text("no directory")
     process = candidate(["true"])
     assert process.wait() == 0
-    assert process.err.count("WARNING") == 1
-    assert "is-leader cannot ask this kleader: File exists: see KLEADER_RUNTIME_DIR" in process.err
+    (warning,) = process.logged(level="WARNING")
+    assert warning.is_of("status_socket_failed", "File exists: .*KLEADER_RUNTIME_DIR")
     long = candidate(["true"], env={status_socket.RUNTIME_DIR: str(place.parent / ("x" * 120))})
     assert long.wait() == 0
-    assert "path too long" in long.err
+    assert long.logged("status_socket_failed", "path too long")
 
 
 def test_a_kleader_is_found_by_a_name_that_is_long_or_not_an_object_name(
     alone: Start, place: Path, processes: Processes, tmp_path: Path
 ) -> None:
     long = "a" * 253
-    alone(["sleep", "60"], f"--name={long}").wait_err("started")
+    alone(["sleep", "60"], f"--name={long}").wait_log("command_started")
     assert ask(f"--name={long}") == (LEADS, "leader")
     assert ask(f"--name={long[:-1]}")[0] == UNKNOWN
     odd = tmp_path / "ä \n.lock"
-    processes.start([*KLEADER, "run", f"--lock=file:{odd}", "--", "sleep", "60"]).wait_err("started")
+    processes.start([*KLEADER, "run", f"--lock=file:{odd}", "--", "sleep", "60"]).wait_log("command_started")
     assert ask("--name=ä \n") == (LEADS, "leader")
 
 
@@ -224,8 +224,8 @@ def test_a_kleader_in_a_read_only_container_answers_from_inside_and_outside(proc
     words = [*KLEADER, "run", "--leader-elect=false", f"--name={name}", "--", "sleep", "60"]
     argv = ["unshare", "--mount", *mapped, "sh", "-c", READ_ONLY, "sh", *words]
     leader = processes.start(argv, env={status_socket.RUNTIME_DIR: None})
-    leader.wait_err("started the command")
-    assert "WARNING" not in leader.err
+    leader.wait_log("command_started")
+    assert not leader.logged(level="WARNING")
     with pytest.raises(OSError, match="Read-only"):
         Path(f"/proc/{leader.pid}/root/run/x").touch()
     inside = ["nsenter", f"--target={leader.pid}", "--mount", *(["--user", "--preserve-credentials"] if mapped else [])]
@@ -387,7 +387,7 @@ def test_a_flood_of_askers_is_answered_at_a_bounded_rate_and_does_not_delay_the_
 
 def test_is_leader_takes_little_more_than_python_itself(alone: Start, place: Path) -> None:
     """The best of each, in turn, as often as a busy machine needs: 100 ms where Python alone takes 12."""
-    alone(["sleep", "60"]).wait_err("started the command")
+    alone(["sleep", "60"]).wait_log("command_started")
     wait_listening(place)
     commands = {"python": [sys.executable, "-c", "pass"], "is-leader": [*KLEADER, "is-leader"]}
     best = dict.fromkeys(commands, 60.0)

@@ -38,10 +38,10 @@ def test_a_candidate_ends_on_a_signal_before_it_leads(
     candidate(witness.command(), name="first")
     witness.wait_start()
     second = candidate(witness.command(), before=IN_NAMESPACE if pid_1 else [], name="second")
-    second.wait_err("the leader is first")
+    second.wait_log("leader_observed", r"is first\b")
     os.kill(as_pid_1(second) if pid_1 else second.pid, number_of(name))
     assert second.wait() == 128 + number_of(name)
-    assert f"SIG{name}: ending" in second.err
+    assert second.logged("signal_received", f"SIG{name}")
     assert len(witness.terms()) == 1
 
 
@@ -53,7 +53,7 @@ def test_term_and_int_reach_the_command_which_ends_in_its_own_way(candidate: Sta
     kleader.signal(number_of(name))
     assert kleader.wait() == 4
     assert kleader.out.split() == ["up", name]
-    assert "released the lock" in kleader.err
+    assert kleader.logged("released")
 
 
 def test_hup_before_the_command_is_not_its_end(candidate: Start) -> None:
@@ -70,7 +70,7 @@ def test_a_stopped_command_gets_cont_after_term(candidate: Start, witness: Witne
     kleader = candidate(witness.command())
     term = witness.wait_start()
     os.kill(term.pid, signal.SIGSTOP)
-    kleader.wait_err("the command was stopped by SIGSTOP")
+    kleader.wait_log("command_suspended", "SIGSTOP")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
     witness.check(terms=1)
@@ -115,10 +115,10 @@ def test_a_command_that_ended_is_started_again_as_asked(
     if runs == 1:
         assert kleader.wait() == status
     else:
-        kleader.wait_err("restarting the command in 1s")
+        kleader.wait_log("command_restarting", "1s")
         assert not any(alive(int(pid)) for pid in first.read_text().split())
-        kleader.wait_err("started the command", count=2)
-        kleader.wait_err("restarting the command in 2s")
+        kleader.wait_log("command_started", count=2)
+        kleader.wait_log("command_restarting", "2s")
         kleader.signal(signal.SIGTERM)
         assert kleader.wait() == 128 + signal.SIGTERM
     assert len(kleader.out.split()) == runs
@@ -130,7 +130,7 @@ def test_many_sigterms_in_a_row_count_as_two(candidate: Start, witness: Witness)
     kleader = candidate(witness.command("--ignore-term", "--descendant"))
     witness.wait_descendant()
     kleader.signal(signal.SIGTERM)
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     kleader.signal(signal.SIGTERM)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
@@ -169,8 +169,8 @@ def test_an_exec_that_fails_while_leading_gives_the_same_status_after_the_releas
     kleader = candidate([command], "--restart=always", env={"PATH": path})
     assert kleader.wait() == (127 if "No such" in why else 126)
     assert f"cannot execute {command}: {why}\n" in kleader.err
-    assert "started the command" not in kleader.err
-    assert "released the lock" in kleader.err
+    assert not kleader.logged("command_started")
+    assert kleader.logged("released")
 
 
 def test_the_command_dies_with_its_supervisor(alone: Start, witness: Witness) -> None:
@@ -213,7 +213,7 @@ def test_a_ctrl_z_that_comes_with_the_lock_does_not_stop_the_leader(candidate: S
     first = candidate(witness.command(), name="first")
     witness.wait_start()
     second = candidate(witness.command(), name="second")
-    second.wait_err("the leader is first")
+    second.wait_log("leader_observed", r"is first\b")
     guard = guard_of(second)
     stop(second.pid)
     second.signal(signal.SIGTSTP)

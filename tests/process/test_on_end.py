@@ -72,7 +72,7 @@ def test_on_end_learns_how_the_command_ended_and_when(host: Host, status: int) -
 
 def test_on_end_learns_of_a_signal_to_kleader(host: Host) -> None:
     process = host.start("exec sleep 600")
-    process.wait_err("started the command")
+    process.wait_log("command_started")
     process.signal(signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM
     assert [line[:2] for line in host.told] == [["stopped", "143"]]
@@ -86,7 +86,7 @@ def test_on_end_learns_of_a_job_that_was_done_already(host: Host) -> None:
 
 def test_on_end_does_not_run_where_the_lock_was_never_held(host: Host) -> None:
     first = host.start("exec sleep 600")
-    first.wait_err("started the command")
+    first.wait_log("command_started")
     second = host.start("true", "--no-wait")
     assert second.wait() == 124
     assert host.told == []

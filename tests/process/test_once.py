@@ -47,8 +47,8 @@ def test_a_job_that_has_succeeded_is_not_run_again(host: Host, option: str) -> N
     assert host.run(option) == 0
     again = host.start(option, "--once-exit-code=9")
     assert again.wait() == 9
-    assert "already done by " in again.err
-    assert "released the lock" in again.err
+    assert again.logged("already_done")
+    assert again.logged("released")
     assert host.runs == 1
 
 
@@ -85,12 +85,12 @@ def test_who_waits_for_a_long_job_does_not_run_it_after_it(host: Host) -> None:
     going = host.lock.with_suffix(".going")
     going.touch()
     first = host.start("--once-per=10ms", job=f"while [ -e {going} ]; do sleep 0.01; done")
-    first.wait_err("started the command")
+    first.wait_log("command_started")
     second = host.start("--once-per=10ms")
-    second.wait_err("the leader is ")
+    second.wait_log("leader_observed")
     going.unlink()
     assert (first.wait(), second.wait()) == (0, 0)
-    assert "already done" in second.err
+    assert second.logged("already_done")
     assert host.runs == 1
 
 

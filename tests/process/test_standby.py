@@ -90,7 +90,7 @@ def test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_ki
     first, _ = witness.wait_start(), witness.wait_descendant()
     os.kill(first.pid if whom == "main" else keeper_of(kleader), number)
     if whom == "keeper" or number == signal.SIGKILL:
-        kleader.wait_err("the standby ended after")
+        kleader.wait_log("standby_exited")
     flag.touch()
     wait_until(lambda: any(term.token == "1" for term in witness.terms()), "the command")
     wait_gone(*(life.pid for life in witness.now(first).descendants))
@@ -106,7 +106,7 @@ def test_the_standby_is_dead_first_though_its_subreaper_is_killed_while_it_stops
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), plan={"grace": 60})
     first, descendant = witness.wait_start(), witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("stopping the standby")
+    kleader.wait_log("standby_stopping")
     os.kill(keeper_of(kleader), signal.SIGKILL)
     witness.wait_start(2)
     assert not alive(first.pid)
@@ -133,8 +133,8 @@ def test_the_standby_dies_with_its_subreaper_while_the_supervisor_is_stopped(
 def test_processes_that_a_standby_leaves_are_killed_at_once(scripted: Scripted, witness: Witness, flag: Path) -> None:
     """It is started again, with pauses that grow, and in a term not at all."""
     kleader = scripted(witness.command(), story(flag), standby(witness, "--descendant", "--exit-after=0", "--status=3"))
-    kleader.wait_err("WARNING .* the standby ended after .*, with status 3; starting it again in 1s")
-    kleader.wait_err("the standby ended after .*, with status 3; starting it again in 2s")
+    kleader.wait_log("standby_exited", ", with status 3; starting it again in 1s", level="WARNING")
+    kleader.wait_log("standby_exited", ", with status 3; starting it again in 2s")
     assert not any(alive(life.pid) for term in witness.terms() for life in (term.main, *term.descendants))
     flag.touch()
     wait_until(lambda: any(term.token == "1" for term in witness.terms()), "the command")
@@ -171,7 +171,7 @@ def test_a_term_that_ends_while_the_standby_stops_starts_nothing(
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("giving way: stopping the standby")
+    kleader.wait_log("standby_stopping", role="giving way")
     then.touch() if end in said else kleader.signal(signal.SIGTERM)
     assert kleader.wait() == status
     assert not alive(first.pid)
@@ -188,7 +188,7 @@ def test_an_elector_that_dies_while_the_standby_stops_is_replaced(
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), "--loss-grace=1s")
     witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("giving way: stopping the standby")
+    kleader.wait_log("standby_stopping", role="giving way")
     os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
     witness.wait_start(2)
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
@@ -207,7 +207,7 @@ def test_a_standby_that_is_being_stopped_dies_with_a_supervisor_that_is_killed_o
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("giving way: stopping the standby")
+    kleader.wait_log("standby_stopping", role="giving way")
     kleader.signal(number)
     wait_gone(first.pid, other.pid)
     assert kleader.wait() == -signal.SIGKILL
@@ -219,7 +219,7 @@ def test_a_standby_dies_with_a_supervisor_that_is_killed_while_waiting(
     candidate: Start, witness: Witness, keeper: str
 ) -> None:
     """On the file lock, where no elector sweeps: its keeper does, and is woken up if it was stopped."""
-    candidate(["sleep", "600"]).wait_err("started the command")
+    candidate(["sleep", "600"]).wait_log("command_started")
     kleader = candidate(["true"], standby(witness, *DEAF))
     first, other = witness.wait_start(), witness.wait_descendant()
     if keeper == "stopped":
@@ -239,7 +239,7 @@ def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_start
     witness.wait_descendant()
     flag.touch()
     assert kleader.wait() == 255
-    kleader.wait_err("ERROR .* the standby does not die: giving up the lock")
+    kleader.wait_log("standby_unkillable", level="ERROR")
     assert heard("Empty")[0]["release"]
     assert not heard("Started")
     assert len(witness.terms()) == 1
@@ -255,19 +255,19 @@ def test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_relea
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), **more)
     witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("stopping the standby")
+    kleader.wait_log("standby_stopping")
     given_up = time.monotonic() + 4
     kleader.signal(signal.SIGTERM)
     wait_until(lambda: not masked(kleader.pid, "ShdPnd", signal.SIGTERM), "the first to be taken")
     kleader.signal(signal.SIGTERM)
-    kleader.wait_err("SIGTERM again: killing")
+    kleader.wait_log("command_killed", "SIGTERM again")
     now.touch()
     wait_until(lambda: state(kleader.pid) == "T", "its stop")
     kleader.signal(signal.SIGTERM)
     wait_until(lambda: time.monotonic() > given_up, "the lock to be given up")
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 128 + signal.SIGTERM
-    assert "SIGTERM again: leaving processes that will not die; the lock is not released" in kleader.err
+    assert kleader.logged("processes_abandoned")
     assert not heard("Started")
 
 
@@ -281,15 +281,15 @@ def test_nothing_starts_if_the_last_process_of_the_standby_dies_after_stop_at(
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), **options)
     first, left = witness.wait_start(), witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("giving way: stopping the standby")
+    kleader.wait_log("standby_stopping", role="giving way")
     stop_at = time.monotonic() + 3
     os.kill(keeper_of(kleader), signal.SIGKILL)
     wait_gone(first.pid)
     wait_until(lambda: time.monotonic() > stop_at, "stop_at")
-    assert "lost the lock" not in kleader.err, "it was giving way until then"
+    assert not kleader.logged("lost"), "it was giving way until then"
     os.kill(left.pid, signal.SIGKILL)
     assert kleader.wait() == 255
-    assert "lost the lock: the renew deadline has passed" in kleader.err
+    assert kleader.logged("lost", "the renew deadline has passed")
     assert not heard("Started")
     witness.check(terms=1)
 
@@ -305,7 +305,7 @@ def test_sigterm_while_waiting_stops_the_standby_in_order(
     first, other = witness.wait_start(), witness.wait_descendant()
     kleader.signal(signal.SIGTERM)
     if way == "twice":
-        kleader.wait_err("releasing: stopping the standby")
+        kleader.wait_log("standby_stopping", role="releasing")
         witness.wait_beats(2)
         kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
@@ -346,7 +346,7 @@ def test_candidates_with_standbys_hand_over_in_turn(candidate: Start, witness: W
         leader = next(each for each in warm if each.name == identity)
         others = [each for each in warm if each.running and each is not leader]
         for each in others:
-            each.wait_err("started the standby")
+            each.wait_log("standby_started")
         leader.signal(signal.SIGTERM)
         assert leader.wait() == 128 + signal.SIGKILL
     witness.check(terms=3)
@@ -357,8 +357,8 @@ def test_the_standby_runs_while_its_candidate_is_unhealthy(candidate: Start, wit
     up = tmp_path / "up"
     health = [f"--health=test -e {up}", "--health-period=500ms"]
     kleader = candidate(witness.command(), shell(f"touch {up}; exec sleep 600"), *health)
-    kleader.wait_err("resting: started the standby")
-    kleader.wait_err("giving way: stopping the standby")
+    kleader.wait_log("standby_started", role="resting")
+    kleader.wait_log("standby_stopping", role="giving way")
     witness.wait_start()
     assert guard_of(kleader)
     end(kleader)

@@ -320,7 +320,7 @@ def test_machine_readable_output_is_the_same_at_a_terminal(
 ) -> None:
     """Byte for byte, and without colours."""
     if args[0] == "is-leader":
-        alone(["sleep", "60"], "--name=t").wait_err("started the command")
+        alone(["sleep", "60"], "--name=t").wait_log("command_started")
     piped = processes.start([*KLEADER, *args])
     terminal = Terminal(processes, [*KLEADER, *args], TERM="xterm", NO_COLOR="")
     shown = terminal.rest()

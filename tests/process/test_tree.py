@@ -111,12 +111,12 @@ def test_process_that_entered_the_pid_namespace_is_spared_until_pid_1_ends(
     flag = tmp_path / "end"
     script = f"until test -e {flag}; do sleep 0.01; done; rm {flag}"
     kleader = candidate(["sh", "-c", script], "--restart=always", before=IN_NAMESPACE)
-    kleader.wait_err("started the command")
+    kleader.wait_log("command_started")
     first = as_pid_1(kleader)
     session = exec_session(processes, first, "echo up; exec sleep 600")
     wait_until(lambda: "up" in session.out, "the session")
     flag.touch()
-    kleader.wait_err("started the command", count=2)
+    kleader.wait_log("command_started", count=2)
     assert session.running
     os.kill(first, signal.SIGTERM)
     kleader.wait()
@@ -145,13 +145,13 @@ def test_a_descendant_deaf_to_term_is_dead_before_the_next_leader(
     witness.wait_start()
     descendant = witness.wait_descendant()
     second = candidate(witness.command(), name="second")
-    second.wait_err("the leader is first")
+    second.wait_log("leader_observed", r"is first\b")
     if end == "by itself":
         flag.touch()
     else:
         first.signal(signal.SIGTERM)
     if end == "second TERM":
-        first.wait_err("stopping the command")
+        first.wait_log("command_stopping")
         witness.wait_beats()
         first.signal(signal.SIGTERM)
     assert first.wait() == (128 + signal.SIGKILL if end == "second TERM" else 0)
@@ -167,7 +167,7 @@ def test_a_command_that_ignores_term_is_killed_after_the_stop_timeout(candidate:
     kleader = candidate(witness.command("--ignore-term"), "--stop-timeout=200ms")
     witness.wait_start()
     kleader.signal(signal.SIGTERM)
-    kleader.wait_err("did not stop in time: killing")
+    kleader.wait_log("command_killed", "not stop")
     assert kleader.wait() == 128 + signal.SIGKILL
     witness.check(terms=1)
 
@@ -178,7 +178,7 @@ def test_a_zombie_whose_second_thread_works_is_alive(candidate: Start, witness: 
     term = witness.wait_start()
     witness.wait_beats()
     second = candidate(witness.command(), name="second")
-    second.wait_err("the leader is first")
+    second.wait_log("leader_observed", r"is first\b")
     first.signal(signal.SIGTERM)
     assert first.wait() in {0, 128 + signal.SIGKILL, 128 + signal.SIGTERM}
     wait_gone(term.pid)
@@ -217,13 +217,13 @@ def test_processes_in_the_process_group_of_kleader_are_not_killed_with_the_comma
 def test_until_empty_the_lock_is_kept_for_a_daemon_that_forked_away(candidate: Start, tmp_path: Path) -> None:
     brood = tmp_path / "brood"
     kleader = candidate([*BROOD, "daemons", "1", str(brood)], "--until-empty")
-    kleader.wait_err("the command exited with status 0")
+    kleader.wait_log("command_exited", " status 0")
     (daemon,) = pids(brood)
     assert alive(daemon)
     assert kleader.running
     os.kill(daemon, signal.SIGKILL)
     assert kleader.wait() == 0
-    assert "released the lock" in kleader.err
+    assert kleader.logged("released")
 
 
 def test_until_empty_a_daemon_is_asked_to_stop_before_it_is_killed(candidate: Start, tmp_path: Path) -> None:
@@ -243,10 +243,10 @@ def test_until_empty_a_restart_waits_for_the_daemon_and_does_not_kill_it(candida
     flag = tmp_path / "end"
     daemon = f"setsid sh -c 'while [ ! -e {flag} ]; do sleep 0.01; done; echo the daemon ended'"
     kleader = candidate(["sh", "-c", f"echo up; {daemon} & exit 3"], "--until-empty", "--restart=always")
-    kleader.wait_err("the command exited with status 3")
+    kleader.wait_log("command_exited", " status 3")
     assert "restarting" not in kleader.err
     flag.touch()
-    kleader.wait_err("started the command", count=2)
+    kleader.wait_log("command_started", count=2)
     assert kleader.out.splitlines()[:2] == ["up", "the daemon ended"]
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() in {3, 128 + signal.SIGTERM}  # it may have been about to exit
@@ -274,13 +274,13 @@ def test_processes_started_before_kleader_are_spared_by_a_replacement_guard(
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
     script = f"sleep 600 & echo $! >{pids}; exec {run} sh -c 'echo $$ >>{pids}; exec sleep 601'"
     kleader = processes.start(["sh", "-c", script])
-    kleader.wait_err("started the command")
+    kleader.wait_log("command_started")
     wait_until(lambda: pids.read_text().count("\n") == 2, "both pids")
     helper, command = map(int, pids.read_text().split())
     os.kill(guard_of(kleader), signal.SIGKILL)
-    kleader.wait_err("replaced by")
+    kleader.wait_log("elector_replaced")
     kleader.signal(signal.SIGKILL)
-    wait_until(lambda: "the supervisor is gone" in kleader.err, "the end of what is left")
+    wait_until(lambda: kleader.logged("supervisor_died"), "the end of what is left")
     try:
         assert not alive(command)
         assert alive(helper)
@@ -293,11 +293,11 @@ def test_process_started_by_a_sibling_while_kleader_waits_is_not_killed(
 ) -> None:
     """Its parent has ended before the command began, and nobody has seen it below that."""
     first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
-    first.wait_err("started the command")
+    first.wait_log("command_started")
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- true"
     helper = f"until test -e {flag}; do sleep 0.01; done; (sleep 600 & echo $! >{pid}); sleep 1; exec sleep 0.5"
     kleader = processes.start(["sh", "-c", f"sh -c '{helper}' & exec {run}"])
-    kleader.wait_err("the leader is")
+    kleader.wait_log("leader_observed")
     flag.touch()
     wait_until(lambda: pid.exists() and pid.read_text(), "what it starts")
     first.signal(signal.SIGTERM)
@@ -311,21 +311,21 @@ def test_process_started_by_a_sibling_while_kleader_waits_outlives_a_killed_supe
 ) -> None:
     """The elector kills the command's processes then, and was started before that one."""
     first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
-    first.wait_err("started the command")
+    first.wait_log("command_started")
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- sh -c 'sleep 600 & exec sleep 600'"
     helper = f"until test -e {flag}; do sleep 0.01; done; (sleep 600 & echo $! >{pid})"
     script = tmp_path / "helper"
     script.write_text(helper)
     kleader = processes.start(["sh", "-c", f"sh {script} & exec {run}"])
-    kleader.wait_err("the leader is")
+    kleader.wait_log("leader_observed")
     flag.touch()
     wait_until(lambda: pid.exists() and pid.read_text(), "what it starts")
     first.signal(signal.SIGTERM)
-    kleader.wait_err("started the command")
+    kleader.wait_log("command_started")
     helpers = int(pid.read_text())
     others = {*descendants(kleader.pid)} - {helpers, guard_of(kleader)}
     kleader.kill()
-    wait_until(lambda: "killed what was found of the command" in kleader.err, "the elector's kill")
+    wait_until(lambda: kleader.logged("supervisor_died"), "the elector's kill")
     wait_gone(*others)
     assert alive(helpers)
     os.kill(helpers, signal.SIGKILL)
@@ -339,7 +339,7 @@ def test_orphans_of_an_exec_session_are_not_killed_with_the_command(
     flag = tmp_path / "end"
     script = f"until test -e {flag}; do sleep 0.01; done; rm {flag}"
     kleader = candidate(["sh", "-c", script], "--restart=always", before=IN_NAMESPACE)
-    kleader.wait_err("started the command")
+    kleader.wait_log("command_started")
     first = as_pid_1(kleader)
     session = exec_session(processes, first, "sleep 600 & exec sleep 599")
 
@@ -352,7 +352,7 @@ def test_orphans_of_an_exec_session_are_not_killed_with_the_command(
     os.kill(leader, signal.SIGKILL)
     wait_until(lambda: int(Path(f"/proc/{orphan}/stat").read_text().split()[3]) == first, "its adoption")
     flag.touch()
-    kleader.wait_err("started the command", count=2)
+    kleader.wait_log("command_started", count=2)
     assert alive(orphan)
     os.kill(first, signal.SIGTERM)
     kleader.wait()
@@ -383,7 +383,7 @@ def test_traced_zombie_does_not_delay_the_release(candidate: Start, processes: P
     wait_until(lambda: tracer.out, "a tracer")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
-    assert "released the lock" in kleader.err
+    assert kleader.logged("released")
     assert Path(f"/proc/{traced}/stat").read_text().rpartition(") ")[2][0] == "Z"
     tracer.kill()
 

@@ -47,11 +47,10 @@ def test_stepping_down_stops_the_command_as_sigterm_does_then_releases_the_lock(
     term, _ = witness.wait_start(), witness.wait_descendant()
     flag.touch()
     assert kleader.wait() == 7
-    kleader.wait_err(
-        f"INFO file .* scripted leader: giving up leadership: {REASON}\n.* stopping the command with SIGTERM"
-    )
+    kleader.wait_log("stepping_down", REASON, level="INFO", role="leader")
+    kleader.wait_log("command_stopping", "SIGTERM")
     assert witness.now(term).main.ended, "it had the time to wind down"
-    assert "lost the lock" not in kleader.err
+    assert not kleader.logged("lost")
     assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
     (empty,) = heard("Empty")
     assert (empty["release"], empty["children"]) == (release, [str(empty["pid"])])
@@ -63,8 +62,8 @@ def test_a_command_that_will_not_stop_gets_the_stop_timeout(scripted: Scripted, 
     term = witness.wait_start()
     flag.touch()
     assert kleader.wait() == 255
-    kleader.wait_err("stopping the command with SIGWINCH")
-    kleader.wait_err("the command did not stop in time: killing")
+    kleader.wait_log("command_stopping", "SIGWINCH")
+    kleader.wait_log("command_killed", "not stop")
     assert not alive(term.pid)
 
 
@@ -101,7 +100,7 @@ def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, 
     kleader = scripted(witness.command("--ignore-term"), script, "--on-loss=wait", "--stop-timeout=600s")
     term = witness.wait_start()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     lost.touch()
     wait_until(lambda: heard("Again"), "another candidacy")
     assert not heard("Again")[0]["release"]
@@ -118,7 +117,7 @@ def test_sigterm_while_stepping_down_ends_kleader_with_the_commands_status(
     kleader = scripted(witness.command("--ignore-term", "--descendant"), story(flag), *options)
     witness.wait_descendant()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     kleader.signal(signal.SIGTERM)
     witness.wait_beats(2)
     kleader.signal(signal.SIGTERM)
@@ -134,7 +133,7 @@ def test_a_leader_steps_down_between_two_starts_of_the_command(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, way: str
 ) -> None:
     kleader = scripted(witness.command("--exit-after=0"), story(flag), "--restart=always", f"--on-loss={way}")
-    kleader.wait_err("restarting the command in 2s")
+    kleader.wait_log("command_restarting", "2s")
     flag.touch()
     if way == "wait":
         wait_until(lambda: heard("Again"), "another candidacy")
@@ -163,7 +162,7 @@ def test_a_step_down_while_the_command_is_stopping_is_ignored(
     wait_until(lambda: len(heard("Alive")) > alive_before, "that both were heard")
     end.touch()
     assert kleader.wait() == 3
-    assert "giving up leadership" not in kleader.err
+    assert not kleader.logged("stepping_down")
     assert not heard("Again")
 
 
@@ -174,7 +173,7 @@ def test_an_elector_that_dies_while_stepping_down_is_replaced(
     kleader = scripted(witness.command("--ignore-term"), story(flag), "--stop-timeout=600s")
     term = witness.wait_start()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     os.kill(term.pid, signal.SIGKILL)
@@ -199,7 +198,7 @@ def test_a_requested_release_is_made_in_spite_of_no_release_and_to_the_named_can
     assert kleader.wait() == 255
     (empty,) = heard("Empty")
     assert (empty["release"], empty["to"], empty["children"]) == (True, asked.get("to", ""), [str(empty["pid"])])
-    assert "released the lock" in kleader.err
+    assert kleader.logged("released")
     witness.check(terms=1)
 
 
@@ -227,7 +226,7 @@ def test_the_first_request_counts_and_outlives_the_elector_that_received_it(
     kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
     term = witness.wait_start()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     alive_before = len(heard("Alive"))
     second.touch()
     wait_until(lambda: len(heard("Alive")) > alive_before, "that it was heard")
@@ -249,10 +248,10 @@ def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
     )
     term = witness.wait_start()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     full.touch()
     os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
-    kleader.wait_err("cannot start the elector")
+    kleader.wait_log("elector_not_started")
     full.unlink()
     os.kill(term.pid, signal.SIGKILL)
     wait_until(lambda: [each for each in heard("Empty") + heard("Again") if each["to"] == "heir"], "the handover")
@@ -273,7 +272,7 @@ def test_a_leader_that_becomes_unhealthy_still_hands_over_as_requested(
     )
     term = witness.wait_start()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     well.unlink()
     os.kill(term.pid, signal.SIGKILL)
     wait_until(lambda: heard("Empty") + heard("Again"), "the handover")
@@ -293,7 +292,7 @@ def test_a_step_down_while_the_standby_stops_starts_no_command(
     kleader = scripted(witness.command(), script, f"--standby={shlex.join(['sh', '-c', deaf])}", plan={"grace": 60.0})
     wait_until(up.exists, "the standby")
     held.touch()
-    kleader.wait_err("stopping the standby")
+    kleader.wait_log("standby_stopping")
     flag.touch()
     assert kleader.wait() == 255
     (empty,) = heard("Empty")
@@ -310,7 +309,7 @@ def test_a_loss_while_stepping_down_releases_nothing(
     kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
     witness.wait_start()
     flag.touch()
-    kleader.wait_err("stopping the command")
+    kleader.wait_log("command_stopping")
     lost.touch()
     assert kleader.wait() == 255
     (empty,) = heard("Empty")
@@ -326,9 +325,9 @@ def test_a_step_down_while_the_tree_is_killed_before_a_restart_prevents_the_rest
     kleader = scripted(command, script, "--restart=always", fault="may not kill")
     left = witness.wait_descendant()
     flag.with_name("end").touch()
-    kleader.wait_err("the command exited")
+    kleader.wait_log("command_exited")
     flag.touch()
-    kleader.wait_err("giving up leadership")
+    kleader.wait_log("stepping_down")
     os.kill(left.pid, signal.SIGKILL)
     assert kleader.wait() == 255
     assert heard("Empty")[-1]["to"] == "heir"

@@ -113,17 +113,24 @@ class Candidate:
     @property
     def knows(self) -> bool:
         """It has told of a leader: itself, another, or somebody whom a lock file without its content does not name."""
-        told = ("the leader is ", "became leader", "new leader: ", "the lock is held")
-        return any(each in self.process.err for each in told)
+        if self.rival:
+            return "new leader: " in self.process.err
+        events = ("leader_observed", "became_leader", "holder_unknown", "waiting_for_previous_leader")
+        return any(self.process.logged(event) for event in events)
 
     def knows_of(self, leader: str) -> bool:
         """Whether it is the last one that it has told of."""
-        return re.findall(r"the leader is (\S+)$", self.process.err, re.MULTILINE)[-1:] == [leader]
+        return any(
+            line.is_of("leader_observed", rf"is {re.escape(leader)}\b")
+            for line in self.process.logged("leader_observed")[-1:]
+        )
 
     @property
     def led(self) -> int:
         """How often it has said that it leads."""
-        return self.process.err.count(f"new leader: {self.identity}\n" if self.rival else "became leader")
+        if self.rival:
+            return self.process.err.count(f"new leader: {self.identity}\n")
+        return len(self.process.logged("became_leader"))
 
     def supervisor(self) -> psutil.Process:
         """The topmost process that is kleader's own; Missed where there is none."""

@@ -142,11 +142,11 @@ class CertificateExpires(Fault):
 
     def inject(self, trial: Trial) -> None:
         mine = access(trial.leader)
-        before = trial.leader.process.err.count("replaced by pid")
+        before = len(trial.leader.process.logged("elector_replaced"))
         mine.renew(RENEWED)
         issued = time.monotonic()
         strike([trial.leader.elector()], signal.SIGKILL)
-        while trial.leader.process.err.count("replaced by pid") == before:
+        while len(trial.leader.process.logged("elector_replaced")) == before:
             if not trial.leader.running or time.monotonic() > issued + RENEWED:
                 mine.renew(100_000)
                 raise Missed("the elector was not replaced in time")

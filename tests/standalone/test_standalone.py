@@ -106,7 +106,7 @@ def test_the_image_starts_its_kleader_from_scratch(kleader: Kleader, archive: Pa
 
 def test_ps_shows_each_process_as_kleader(kleader: Kleader, roots: dict[str, Root]) -> None:
     container = kleader(roots["scratch"], "run", LOCK, "--http=127.0.0.1:0", "--", "sleep", "1000")
-    container.wait_err("started the command")
+    container.wait_log("command_started")
     everything = psutil.Process(container.pid).children(recursive=True)
     assert {each.name() for each in everything} == {"kleader", "sleep"}
     assert psutil.Process(container.pid).children() == [kleader.command(container)]  # no second process wraps it

@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tests.support.log import lines
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tests.support.log import Line
 
 PATIENCE = float(os.environ.get("KLEADER_TEST_PATIENCE", "120"))  # seconds that anything is waited for
 _kept: set[int] = set()  # what outlives one test
@@ -134,6 +138,23 @@ class Process:
             state = f"ended with {self.popen.returncode}" if ended else f"not within {timeout:g} s"
             assert not ended, f"{self.name}: {pattern!r}: {state}:\n{self.tail()}"
             assert time.monotonic() < deadline, f"{self.name}: {pattern!r}: {state}:\n{self.tail()}"
+            time.sleep(0.005)
+
+    def logged(self, event: str = "", about: str = "", *, level: str = "", role: str = "") -> list[Line]:
+        """Return what kleader has logged of an event, with ``about`` in the message; see tests.support.log."""
+        found = [line for line in lines(self.err) if line.is_of(event, about)]
+        return [line for line in found if level in {"", line.level} and role in {"", line.role}]
+
+    def wait_log(self, event: str, about: str = "", *, count: int = 1, level: str = "", role: str = "") -> Line:
+        """Return the ``count``-th such line, as soon as it is there."""
+        deadline, wanted = time.monotonic() + PATIENCE, f"{event} {about} {role}".strip()
+        while True:
+            ended = not self.running  # asked before reading, as above
+            found = self.logged(event, about, level=level, role=role)
+            if len(found) >= count:
+                return found[count - 1]
+            state = f"ended with {self.popen.returncode}" if ended else f"not within {PATIENCE:g} s"
+            assert not ended and time.monotonic() < deadline, f"{self.name}: {wanted}: {state}:\n{self.tail()}"  # noqa: PT018
             time.sleep(0.005)
 
     def tail(self, lines: int = 40) -> str:

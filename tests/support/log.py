@@ -1,0 +1,85 @@
+"""The lines of kleader's log, as text or JSON: a test asks for events, and depends on neither prefix nor wording."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from kleader.supervisor.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROLES = "|".join(state.value for state in State)
+_LINE = re.compile(rf"\S+Z kleader (?P<level>[A-Z]+) (?P<about>.*?)(?P<role>{_ROLES}): (?P<message>.*)")
+
+# How the text log words an event: one place to change with the sentence. JSON has the event's name.
+SENTENCES = {
+    "acquired": "acquired the lock .* after ",
+    "already_done": "already done by ",
+    "became_leader": "became leader",
+    "command_exited": "the command (exited|ended)",
+    "command_forked": "forked the command: pid ",
+    "command_killed": "killing$",
+    "command_restarting": "restarting the command in ",
+    "command_started": "started the command: pid ",
+    "command_stopping": "stopping the command with ",
+    "command_suspended": "the command was stopped by ",
+    "elector_not_started": "cannot start the elector: ",
+    "elector_replaced": "the elector died: replaced by pid ",
+    "elector_stopped": "the elector was stopped: replacing it",
+    "elector_unresponsive": "the elector is silent: replacing it",
+    "exporter_restarted": "the exporter .*: starting it again",
+    "healthy": "healthy$",
+    "holder_unknown": "the lock is held, and its file does not tell by whom",
+    "hook_failed": "the --.* command(:| was ended by | exited with )",
+    "hook_killed": "the --.* (took too long|did not finish)",
+    "leader_observed": "the leader is ",
+    "lost": "lost the lock: ",
+    "not_acquired": "not acquired",
+    "not_released": "(not|did not) release",
+    "processes_abandoned": "leaving processes that will not die",
+    "released": "released the lock",
+    "request_ignored": "^a request .* ignored$",
+    "signal_received": "SIG[A-Z]+: ending",
+    "standby_exited": "the standby ended after ",
+    "standby_killed": "the standby did not stop in time",
+    "standby_started": "started the standby",
+    "standby_stopping": "stopping the standby",
+    "standby_unkillable": "the standby does not die",
+    "standing_aside": "standing aside for ",
+    "status_socket_failed": "is-leader cannot ask this kleader: ",
+    "stepping_down": "giving up leadership: ",
+    "supervisor_died": "the supervisor is gone: ",
+    "taking_over": "an earlier process had the lock here",
+    "term_ended": "^led for ",
+    "unhealthy": "health check failing",
+    "version_changed": "was replaced by another version",
+    "waiting_for_previous_leader": "may still run: waiting ",
+    "watch_failed": "polling instead$",
+}
+
+
+class Line(NamedTuple):
+    """One line; ``event`` is "" in a text log."""
+
+    level: str
+    role: str
+    event: str
+    message: str
+
+    def is_of(self, event: str, about: str) -> bool:
+        """Whether it logs this event, "" for any, with a message in which the regular expression is found."""
+        named = self.event == event if self.event else re.search(SENTENCES[event], self.message) if event else True
+        return bool(named and re.search(about, self.message))
+
+
+def lines(text: str) -> Iterator[Line]:
+    """Each line that kleader logged; not what the command or another program wrote."""
+    for line in text.splitlines():
+        if found := _LINE.fullmatch(line):
+            yield Line(found["level"], found["role"], "", found["message"])
+        elif line.startswith('{"time": ') and line.endswith("}"):
+            shown = json.loads(line)
+            yield Line(shown["level"], shown["role"], shown["event"], shown["message"])
