@@ -136,9 +136,11 @@ def kubeconfig(options: str, path: list[str]) -> None:
 
 def log_of(plan: Plan) -> Log:
     """The log of a candidate for this lock."""
-    name = plan.file if plan.lock == "file" else plan.name
-    namespace = "" if plan.lock == "file" else plan.namespace
-    return Log(plan.log_format, plan.verbosity, lock=plan.lock, namespace=namespace, name=name, identity=plan.identity)
+    namespace, name, label = plan.namespace, plan.name, ""
+    if plan.lock == "file":
+        namespace, name, label = "", plan.file, f"{plan.namespace}/{plan.name}"
+    context = {"lock": plan.lock, "namespace": namespace, "name": name, "identity": plan.identity}
+    return Log(plan.log_format, plan.verbosity, label=label, suffix=plan.log_suffix, **context)
 
 
 def _command(role: str, plan: Plan, *arguments: int) -> list[str]:

@@ -26,18 +26,22 @@ _MAX_MESSAGE_CHARS = 1000  # of a message, escaped: a pipe takes a line of PIPE_
 _MAX_ESCAPE_CHARS = 12  # JSON's for a character beyond U+FFFF
 _MAX_WAITING_LINES = 256  # for the thread
 _MAX_FLUSH_SECONDS = 0.3
+_MARKS = {ERROR: "error: ", WARNING: "warning: ", INFO: "", DEBUG: "debug: "}
+_ROLES = {"resting": "not competing", "giving way": "stopping standby", "sweeping": "killing"}  # JSON's are stable
 
 
 class Log:
-    """Writes lines with the lock, the candidate's identity and its role.
+    """Writes lines with the lock and the candidate's role.
 
-    ``form``: text or json. ``verbosity``: 0 for warnings and errors, 1 also for INFO, 2 for all. ``context``: keys of
-    every JSON line; lock, namespace, name and identity also of every text line.
-    ``descriptors``: those that it needs beside stderr.
+    ``form``: text or json. ``verbosity``: 0 for warnings and errors, 1 also for INFO, 2 for all. ``label``: the lock in
+    a text line, else its namespace and name. ``suffix``: tells this candidate's text lines from another's; "" for none.
+    ``context``: keys of every JSON line. ``descriptors``: those that it needs beside stderr.
     """
 
-    def __init__(self, form: str = "text", verbosity: int = 1, **context: str) -> None:
-        self._is_json = form == "json"
+    def __init__(
+        self, form: str = "text", verbosity: int = 1, *, label: str = "", suffix: str = "", **context: str
+    ) -> None:
+        self._is_json, self._label, self._suffix = form == "json", label, suffix and f" [{suffix}]"
         self._max_level = _LEVELS[WARNING] + verbosity
         self._context = context
         self._write, self.descriptors, self._may_block = _open_stderr()
@@ -100,10 +104,11 @@ class Log:
             keys = {"time": now, "level": level, "message": message, **known, "role": self.role, **fields}
             line = printable_json(json.dumps(keys, ensure_ascii=False))
         else:
-            lock = "/".join(filter(None, (context.get("namespace"), context.get("name"))))
-            who = " ".join(filter(None, (context.get("lock"), lock, context.get("identity"), self.role)))
-            line = printable(f"{now} kleader {level} {who}: {message}")
-        if self._dropped and self._write(f"kleader: {self._dropped} lines of log found no room\n".encode()):
+            lock = self._label or "/".join(filter(None, (context.get("namespace"), context.get("name"))))
+            who = " ".join(filter(None, ("kleader", lock, _ROLES.get(self.role, self.role))))
+            line = printable(f"{now} {who}{self._suffix}: {_MARKS[level]}{message}")
+        lost = f"kleader: warning: {self._dropped} log lines were dropped: the reader of stderr is too slow\n"
+        if self._dropped and self._write(lost.encode()):
             self._dropped = 0
         if not self._write(f"{line}\n".encode(errors="backslashreplace")):
             self._dropped += 1

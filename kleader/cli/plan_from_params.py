@@ -24,6 +24,8 @@ from kleader.ipc.plan import FOR_LIFE, Plan
 from kleader.locks import file_lock
 
 _MAX_NAME = 253  # characters
+_MAX_SUFFIX = 12
+_IN_POD = "KUBERNETES_SERVICE_HOST"  # the kubelet gives it to every container
 # Interpreters, shells, and programs that run other programs.
 _WRAPPERS = re.compile(
     r"python.*|(pypy|ruby|perl|php|lua|luajit|node|nodejs|deno|bun|java|tclsh|wish|guile)-?[\d.]*"
@@ -113,6 +115,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         state_file=os.path.abspath(params["state_file"]) if params["state_file"] else "",
         metrics_file=os.path.abspath(params["metrics_file"]) if params["metrics_file"] else "",
         verbosity=0 if params["quiet"] else 1 + (params["v"] or 0),
+        log_suffix=_log_suffix(identity) if params["identity"] is not None or _IN_POD in os.environ else "",
         **{name: params[name] for name in _SAME},
     )
     return plan, warnings
@@ -266,6 +269,11 @@ def _name_from_command(command: str, warnings: list[str]) -> str:
     if name != base:
         warnings.append(f"the lock is named {name}, after the command {base}: give --name to choose another name")
     return name
+
+
+def _log_suffix(identity: str) -> str:
+    """What differs between the candidates of one Deployment: the end of the Pod's name, which begins the identity."""
+    return identity.partition("_")[0].rpartition("-")[2][-_MAX_SUFFIX:]
 
 
 def _default_identity() -> str:

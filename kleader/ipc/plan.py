@@ -78,6 +78,7 @@ class Plan(NamedTuple):
     metrics_file: str  # "": none
     # logs
     log_format: str
+    log_suffix: str  # of text lines: tells candidates apart whose logs are merged; "": none
     verbosity: int
 
 

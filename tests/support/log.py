@@ -11,8 +11,12 @@ from kleader.supervisor.states import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ROLES = "|".join(state.value for state in State)
-_LINE = re.compile(rf"\S+Z kleader (?P<level>[A-Z]+) (?P<about>.*?)(?P<role>{_ROLES}): (?P<message>.*)")
+_SHOWN = {"not competing": "resting", "stopping standby": "giving way", "killing": "sweeping"}  # a role as text
+_ROLES = "|".join([*_SHOWN, *(state.value for state in State if state.value not in _SHOWN.values())])
+_LINE = re.compile(
+    rf"\S+Z kleader (?P<lock>.*? )?(?P<role>{_ROLES})(?: \[(?P<suffix>[^\]]+)\])?:"
+    r" (?:(?P<level>error|warning|debug): )?(?P<message>.*)"
+)
 
 # How the text log words an event: one place to change with the sentence. JSON has the event's name.
 SENTENCES = {
@@ -79,7 +83,8 @@ def lines(text: str) -> Iterator[Line]:
     """Each line that kleader logged; not what the command or another program wrote."""
     for line in text.splitlines():
         if found := _LINE.fullmatch(line):
-            yield Line(found["level"], found["role"], "", found["message"])
+            level, role = found["level"] or "info", found["role"]
+            yield Line(level.upper(), _SHOWN.get(role, role), "", found["message"])
         elif line.startswith('{"time": ') and line.endswith("}"):
             shown = json.loads(line)
             yield Line(shown["level"], shown["role"], shown["event"], shown["message"])

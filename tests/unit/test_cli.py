@@ -555,6 +555,24 @@ def test_resource_lock_leases_is_the_lease_lock(parse: Parse) -> None:
 
 
 @pytest.mark.parametrize(
+    ("environment", "given", "suffix"),
+    [
+        ({}, [], ""),
+        ({}, ["--identity=worker-a"], "a"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, [], "x7k2p"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, ["--identity=a-very-long_one"], "long"),
+        ({}, ["--identity=averyveryverylongname"], "verylongname"),
+    ],
+)
+def test_lines_of_several_candidates_in_one_log_have_the_end_of_the_pods_name_or_of_the_given_identity(
+    parse: Parse, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], given: list[str], suffix: str
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("socket.gethostname", lambda: "beat-7f9c4-x7k2p")
+    assert parse(*given, **environment).log_suffix == suffix
+
+
+@pytest.mark.parametrize(
     ("given", "level"),
     [([], 1), (["-v"], 2), (["-vv"], 3), (["-v=4"], 5), (["-v4"], 5), (["--v=4"], 5), (["-v=0"], 1), (["-q"], 0)],
 )

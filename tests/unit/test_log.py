@@ -95,7 +95,7 @@ def test_a_hanging_disk_delays_nothing_and_dropped_lines_are_counted(log: Log, m
     wait_until(lambda: disk.lines and disk.lines[-1].endswith(b" 255\n"), "what found room")
     log.info("last", event="became_leader")
     wait_until(lambda: b"last" in disk.lines[-1], "the last line")
-    assert disk.lines[-2] == b"kleader: 44 lines of log found no room\n"
+    assert disk.lines[-2] == b"kleader: warning: 44 log lines were dropped: the reader of stderr is too slow\n"
     assert len(disk.lines) == 1 + 256 + 2
 
 
@@ -221,6 +221,33 @@ def test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs(tmp_path: P
         os.waitpid(pid, 0)
         channel.close()
         os.close(plan)
+
+
+def test_a_text_line_has_the_lock_and_the_role_before_the_sentence_and_marks_what_went_wrong(tmp_path: Path) -> None:
+    with stderr(tmp_path / "err"):
+        log = Log(verbosity=2, lock="lease", name="beat", identity="beat-7f9c4-x7k2p_aa-bb")
+        log.info("no namespace yet", event="setting")
+        log.add_context(namespace="jobs")
+        for role in ("candidate", "leader", "giving way", "sweeping", "resting"):
+            log.role = role
+            log.info("so", event="became_leader")
+        log.role = "leader"
+        log.warning("look", event="lost")
+        log.error("wrong", event="lost")
+        log.debug("detail", event="lost")
+        Log(label="default/t", suffix="x7k2p", lock="file", name="/run/t.lock").info("on a file", event="lost")
+    assert [line.partition(" ")[2] for line in (tmp_path / "err").read_text().splitlines()] == [
+        "kleader beat candidate: no namespace yet",
+        "kleader jobs/beat candidate: so",
+        "kleader jobs/beat leader: so",
+        "kleader jobs/beat stopping standby: so",
+        "kleader jobs/beat killing: so",
+        "kleader jobs/beat not competing: so",
+        "kleader jobs/beat leader: warning: look",
+        "kleader jobs/beat leader: error: wrong",
+        "kleader jobs/beat leader: debug: detail",
+        "kleader default/t candidate [x7k2p]: on a file",
+    ]
 
 
 # U+009B moves a terminal's cursor, U+202E and U+2066 turn a line round, and others are not seen.
