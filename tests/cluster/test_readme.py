@@ -1,10 +1,10 @@
-"""Every command line of the README works as it is, and the Role of kleader-run(1) is enough."""
+"""Every command line of README, manual pages and help works as it is, and the Role of kleader-run(1) is enough."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,21 +12,43 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
-from tests.support.api import lease, lease_path
+from tests.support.api import ApiError, lease, lease_path, path
 from tests.support.controlplane import KUBECTL, binaries
+from tests.support.documented import Line, calls, command_lines
+from tests.support.objects import endpoints, pod, record
+from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
     from tests.support.controlplane import ControlPlane
     from tests.support.plane import Plane
-    from tests.support.processes import Processes
+    from tests.support.processes import Process, Processes
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
 RULES = re.findall(r"^rules:\n(?:[- ] .*\n)+", (ROOT / "man/kleader-run.1").read_text("utf-8"), re.MULTILINE)
-BLOCKS = re.findall(r"```(?:ini)?\n(.*?)```", README, re.DOTALL)
-BEFORE = r"\$ |(?:[0-9*]+ ){4}[0-9*] +|ExecStart=/usr/local/bin/"  # a prompt, cron's columns, systemd's key
-LINES = [line for block in BLOCKS for line in re.findall(rf"^(?:{BEFORE})?(kleader [a-z-]+ .+)$", block, re.MULTILINE)]
-SAYS = dict(re.findall(r"^\$ (kleader .+)\n([^$`].*)$", README, re.MULTILINE))
+ONLY_PARSED = {  # and why; tests/unit/test_cli_readme.py parses every line
+    "kubectl exec -n jobs beat-5d9c7b-x2x4k -- kleader check --name beat": "no kubelet runs a Pod here",
+    "kubectl exec -n jobs POD -- kleader check --name beat": "no kubelet runs a Pod here",
+    "kleader copy-to /kleader": "tests/standalone runs it, from the archive",
+    "source <(kleader completion zsh)": "tests/process/test_completion.py has the shells",
+    "kleader completion fish | source": "tests/process/test_completion.py has the shells",
+}
+EVERY = {line.text: line for line in reversed(command_lines())}
+LINES = [line for text, line in reversed(EVERY.items()) if text not in ONLY_PARSED]
+PLACES = {"NAMESPACE": "jobs", "NAME": "importer", "COMMAND": "./importer", "POD": "a-pod"}
+ASKING = {"status", "wait", "resign", "transfer", "is-leader"}  # commands that need a leader
+EFFECTS = {  # what standard output shows when a line has done what it is there for
+    r"kleader run |is-leader|--for free": r"ran$",
+    r"kubectl apply": r"^deployment.apps/[a-z-]+ (created|configured|unchanged)$",
+    r"kubectl diff": r"^\+kind: Deployment$",
+    r"status -A|status .*kube-system": "",
+    r"status [^|]*--watch": r"held by worker-0",
+    r"status|--for leader": r"worker-0",
+    r"resign .*--force": r"cleared",
+    r"resign|transfer": r"worker-1 leads",
+    r"events": r"worker-0 became leader$",
+    r"check": r"^ok +permission",
+    r"drain": r"node/node-1 drained",
+}
 PROGRAM = """#!{python}
 import sys
 sys.path.insert(0, {here!r})
@@ -42,35 +64,108 @@ def kubectl() -> Path:
     return binaries(KUBECTL) / KUBECTL
 
 
+class Desk:
+    """A directory, an environment and a cluster in which each line can be pasted into a shell."""
+
+    def __init__(self, plane: Plane, kubectl: Path, directory: Path, processes: Processes) -> None:
+        self.plane, self._directory, self._processes = plane, directory, processes
+        stub = "#!/bin/sh\necho ran"
+        names = ("programs/celery", "nightly-report", "nightly", "feed", "maintenance", "importer", "migrate", "report")
+        programs = dict.fromkeys(names, stub)
+        programs["programs/kleader"] = PROGRAM.format(python=sys.executable, here=os.getcwd())  # noqa: PTH109
+        (directory / "programs").mkdir()
+        (directory / ".config/fish/completions").mkdir(parents=True)
+        for name, text in programs.items():
+            (directory / name).write_text(text)
+            (directory / name).chmod(0o755)
+        (directory / "programs/kubectl").symlink_to(kubectl)
+        for name in ("jobs", "operators"):
+            plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in ("jobs", "operators", "default"):
+            plane.api.delete(path("coordination.k8s.io/v1", "Lease", name))
+        for kind in ("ConfigMap", "Endpoints"):
+            with contextlib.suppress(ApiError):
+                plane.api.delete(path("v1", kind, "jobs", "importer"))
+        given = {"HOME": directory, "XDG_RUNTIME_DIR": directory, "KLEADER_RUNTIME_DIR": directory}
+        paths = f"{directory}/programs:{os.environ['PATH']}"
+        self._environment = {
+            "KUBECONFIG": str(plane.kubeconfig()),
+            "PATH": paths,
+            **{k: str(v) for k, v in given.items()},
+        }
+
+    def paste(self, text: str) -> Process:
+        """Start the line in a shell, as root with a /run of its own."""
+        private = ["unshare", "--mount", "sh", "-c", RUN_OF_ITS_OWN, "sh"] if os.geteuid() == 0 else []
+        argv = [*private, "bash", "-c", text]
+        return self._processes.start(argv, env=self._environment, cwd=self._directory)
+
+    def elect(self, namespace: str, name: str) -> None:
+        """Start a leader, worker-0, and a candidate that waits, worker-1."""
+        for identity, event in (("worker-0", "command_started"), ("worker-1", "leader_observed")):
+            options = f"-n {namespace} --name {name} --identity {identity} --log-format json"
+            self.paste(f"kleader run {options} -- sleep 1000").wait_err(f'"event": "{event}"')
+
+    def prepare(self, text: str) -> None:
+        """Make what the line is about: a lock with a leader, a record whose holder is dead, or an object."""
+        api = self.plane.api
+        for command, arguments in calls(text):
+            params = command.make_context(str(command.name), list(arguments)).params
+            namespace, name = params.get("namespace") or "default", params.get("argument") or params.get("name")
+            if name and params.get("force"):
+                api.apply(lease(namespace, name, "somebody", duration=1))
+            elif name and command.name in ASKING and params.get("for") != "free":
+                self.elect(namespace, name)
+        if "--as " in text:
+            assert self.paste("kleader manifest -n jobs --name beat -- true | kubectl apply -f -").wait() == 0
+        if "lease/feed" in text:
+            self.elect("jobs", "feed")
+        if " endpoints importer" in text:
+            api.apply(endpoints("jobs", "importer", record("somebody")))
+        if " lease importer" in text:
+            api.apply(lease("jobs", "importer", "somebody"))
+        if "node-1" in text:
+            api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
+        if "a-pod" in text:
+            api.apply(
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "jobs", "name": "default"}}
+            )
+            api.apply(pod("jobs", "a-pod"))
+
+
 @pytest.fixture
-def surroundings(plane: Plane, kubectl: Path, tmp_path: Path) -> dict[str, str]:
-    """A directory with all that the README's lines run, and an environment to run them there."""
-    stub = "#!/bin/sh\necho ran"
-    programs = dict.fromkeys(("programs/celery", "nightly-report", "nightly", "feed", "maintenance"), stub)
-    programs["programs/kleader"] = PROGRAM.format(python=sys.executable, here=os.getcwd())  # noqa: PTH109
-    (tmp_path / "programs").mkdir()
-    for name, text in programs.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    (tmp_path / "programs/kubectl").symlink_to(kubectl)
-    for name in ("jobs", "operators"):
-        plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    given = {"KUBECONFIG": str(plane.kubeconfig()), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
-    return {**os.environ, **given, "PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
+def desk(plane: Plane, kubectl: Path, tmp_path: Path, processes: Processes) -> Desk:
+    return Desk(plane, kubectl, tmp_path, processes)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_command_line_does_what_it_is_there_for(line: str, surroundings: dict[str, str], tmp_path: Path) -> None:
-    """Each is given to a shell as it is, and the command runs, or the manifest is applied."""
-    private = ["unshare", "--mount", "sh", "-c", RUN_OF_ITS_OWN, "sh"] if os.geteuid() == 0 else []
-    argv = [*private, "sh", "-c", line]
-    done = subprocess.run(argv, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    if "kubectl apply" in line:
-        assert re.search("deployment.apps/(worker|beat) created", done.stdout)
-    else:
-        wanted = re.sub("[0-9]+", "[0-9]+", re.escape(SAYS.get(line, "ran")))
-        assert re.fullmatch(f"{wanted}\n", done.stdout), done.stdout
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.place}: {line.text}")
+def test_a_command_line_does_what_it_is_there_for(line: Line, desk: Desk) -> None:
+    """Each is given to a shell as it is, with a name for each placeholder."""
+    text = re.sub("|".join(rf"\b{place}\b" for place in PLACES), lambda found: PLACES[found[0]], line.text)
+    desk.prepare(text)
+    effect = next((effect for pattern, effect in EFFECTS.items() if re.search(pattern, text)), "")
+    if "--watch" in text or "events" in text:  # the one does not end, the other may be early
+        _until_it_shows(effect, text, desk)
+        return
+    done = desk.paste(text)
+    assert done.wait() == ("kubectl diff" in text), done.out + done.err
+    assert re.search(effect, done.out, re.MULTILINE), done.out + done.err
+
+
+def _until_it_shows(effect: str, text: str, desk: Desk) -> None:
+    """Paste a line again and again, or read what it goes on to print."""
+    started = [desk.paste(text)]
+
+    def shown() -> bool:
+        if not started[-1].running and not re.search(effect, started[-1].out, re.MULTILINE):
+            started.append(desk.paste(text))
+        return bool(re.search(effect, started[-1].out, re.MULTILINE))
+
+    wait_until(shown, f"{effect!r} from {text}")
+
+
+def test_each_line_that_is_only_parsed_is_still_there() -> None:
+    assert ONLY_PARSED.keys() <= EVERY.keys()
 
 
 def test_the_role_is_enough_to_wait_lead_and_release(

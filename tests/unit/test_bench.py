@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
+import pytest
 
-from tests.bench import memory, table
+from tests.bench import memory, plot, table
 from tests.bench.journal import Journal
 from tests.support.processes import wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[2]
 
 
 def test_p99_is_the_nearest_rank() -> None:
@@ -66,3 +67,31 @@ def test_memory_alone_counts_each_page_once_and_no_less_than_the_shared_pss() ->
 def _sleeps(pid: int) -> bool:
     process = psutil.Process(pid)
     return process.name() == "sleep" and process.status() == psutil.STATUS_SLEEPING
+
+
+def test_the_plot_shows_the_figures_of_the_readme() -> None:
+    """The table and the picture are of one run."""
+    planned, crash = (
+        [int(cell.replace(",", "")) for cell in re.findall(r"\| ([\d,]+) ms", line)]
+        for title in (plot.PLANNED, plot.CRASH)
+        for line in re.findall(rf"^\| {title} .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    )
+    figures = {
+        plot.PLANNED: {"floor": planned[2], "kleader": planned[0], "client-go": planned[1]},
+        plot.CRASH: {"kleader": crash[0], "client-go": crash[1]},
+    }
+    assert (ROOT / "docs/bench.svg").read_text("utf-8") == plot.svg(figures)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#0d1117"])
+def test_the_plot_is_readable_on_a_light_and_on_a_dark_page(page: str) -> None:
+    """The contrast is at least 3, which WCAG asks of graphics."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05
+
+    for colour in (plot.INK, plot.OURS, plot.OTHERS):
+        dark, light = sorted((luminance(colour), luminance(page)))
+        assert light / dark >= 3

@@ -1,18 +1,18 @@
-"""Commands, options, targets and links in the README exist."""
+"""Commands, options, targets and links in the README exist, and every command line of README, pages and help parses."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
 from kleader.cli.main import cli
-from kleader.cli.run import EPILOG, run
+from kleader.cli.run import EPILOG
+from tests.support.documented import Line, calls, command_lines
 
 ROOT = Path(__file__).parents[2]
+LINES = command_lines()
 README = (ROOT / "README.md").read_text("utf-8")
 HEADINGS = {
     re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
@@ -33,8 +33,9 @@ def test_every_option_that_is_named_exists() -> None:
     }
 
 
-def test_every_command_has_its_row() -> None:
-    assert set(re.findall(r"^\| `kleader ([a-z-]+)", README, re.MULTILINE)) == set(cli.commands)
+def test_every_command_is_named() -> None:
+    (listed,) = re.findall(r"lists the commands: (.+?)\. ", " ".join(README.split()))
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == set(cli.commands)
 
 
 def test_every_make_target_that_is_named_exists() -> None:
@@ -43,27 +44,19 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 def test_every_exit_status_is_listed() -> None:
-    rows = [re.findall(r"\d+", cell) for cell in re.findall(r"^\| (\d[\d, ]*) \|", README, re.MULTILINE)]
-    assert [status for row in rows for status in row] == re.findall(r"^  (\d+) ", EPILOG, re.MULTILINE)
+    (listed,) = re.findall(r"`kleader run` ends with (.+?)\. *$", README, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"(?<![+\d])\d+", listed)[1:] == re.findall(r"^  (\d+) ", EPILOG, re.MULTILINE)
 
 
-def test_the_command_lines_are_ones_that_would_be_understood() -> None:
-    """Each `kleader run` of the README and the manual page parses; nothing is started."""
-    man = (ROOT / "man" / "kleader-run.1").read_text("utf-8")
-    lines = re.findall(r"kleader run (.+ -- .+)$", README + man, re.MULTILINE)
-    assert len(lines) >= 9
-    for line in lines:
-        context = click.Context(run, info_name="run")
-        run.parse_args(context, line.replace("COMMAND`", "true").split())
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.place}: {line.text}")
+def test_every_command_line_is_understood(line: Line) -> None:
+    """Each call of kleader in README, pages and help parses; tests/cluster/test_readme.py runs them."""
+    for command, arguments in calls(line.text):
+        command.make_context(str(command.name), list(arguments))  # click keeps the first
 
 
-@pytest.mark.parametrize("name", ["check", "completion", "manifest"])
-def test_the_command_lines_of_the_other_commands_are_understood_too(name: str) -> None:
-    """The command lines of README, pages and help, up to the shell's own syntax."""
-    command = cli.commands[name]
-    pages = "".join(path.read_text("utf-8") for path in (ROOT / "man").glob("*.1"))
-    told = README + pages.replace("\\e\n    ", "").replace("\\-", "-") + str(command.epilog)
-    lines = re.findall(rf"kleader {name}( [^|)>`\n]+?)(?:$| [|>]|\)|   )", told, re.MULTILINE)
-    assert len(lines) >= 2
-    for line in lines:
-        command.make_context(name, shlex.split(line))  # click keeps the first
+@pytest.mark.parametrize("place", sorted({"README.md", *(f"{path.name}" for path in (ROOT / "man").glob("*.1"))}))
+def test_every_page_of_a_command_shows_a_command_line(place: str) -> None:
+    """A page whose lines are not found would have none that is tested."""
+    found = {line.place for line in LINES} | {"kleader-copy-to.1", "kleader-demo.1"}  # YAML; no option, no argument
+    assert place in found

@@ -20,6 +20,7 @@ from kleader.cli.plan_from_params import make_plan
 from kleader.cli.run import run
 from kleader.cli.yaml_output import as_yaml
 from kleader.locks import rbac
+from tests.support.documented import command_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,10 +54,8 @@ def yaml_of(text: str) -> list[Object]:
 
 
 def manifests_told() -> list[str]:
-    """The arguments of each `kleader manifest` in README and pages, up to a pipe."""
-    pages = "".join(path.read_text("utf-8") for path in (ROOT / "man").glob("*.[17]"))
-    text = README + pages.replace("\\e\n    ", "").replace("\\-", "-")
-    return re.findall(r"kleader manifest ([^|\n]+ -- [^|\n]+)", text)
+    """The arguments of each `kleader manifest` with a command in README, pages and help, up to a pipe."""
+    return [args for line in command_lines() for args in re.findall(r"kleader manifest ([^|]+ -- [^|]+)", line.text)]
 
 
 def container(found: dict[str, Object]) -> Object:
