@@ -16,6 +16,7 @@ from kleader.cli.check_result import FAIL, OK, WARN, Report
 from kleader.cli.command_line import CommandRunner
 from kleader.cli.console import one_line
 from kleader.cli.plan_from_params import make_plan, timings
+from kleader.cli.run_options import run_options
 from kleader.election.duration import text
 from kleader.exits import NOT_DONE
 from kleader.locks import file_lock
@@ -53,7 +54,7 @@ class Checker(CommandRunner):
 
 @click.command(cls=Checker, options_metavar="[OPTIONS] [-- COMMAND [ARG]...]", epilog=EPILOG)
 @options.output("-o --output output", "Print the report for a program.", type=click.Choice(["json", "yaml"]))
-@options.run_options()
+@run_options()
 def check(command: tuple[str, ...], output: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
     """Check whether a run could lead here, and say how to fix it.
 

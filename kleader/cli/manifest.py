@@ -10,6 +10,7 @@ from kleader.cli import api_access, options, types, workload
 from kleader.cli.command_line import CommandRunner, Option
 from kleader.cli.console import warn
 from kleader.cli.plan_from_params import make_plan
+from kleader.cli.run_options import run_options
 
 if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
@@ -96,7 +97,7 @@ Examples:
         ),
     )
 )
-@options.run_options(without=NOT_IN_A_POD)
+@run_options(without=NOT_IN_A_POD)
 def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - click's
     """Print the YAML that runs COMMAND with a hot standby.
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kleader import launch
-from kleader.cli import monitoring, options
+from kleader.cli import monitoring
 from kleader.cli.command_line import CommandRunner, Option
 from kleader.cli.console import fail
 from kleader.cli.plan_from_params import make_plan
+from kleader.cli.run_options import run_options
 from kleader.election import timing
 from kleader.election.duration import text
 from kleader.exits import FAILED, NOT_EXECUTABLE, NOT_FOUND
@@ -56,7 +57,7 @@ Examples:
 
 
 @click.command(cls=CommandRunner, options_metavar="[OPTIONS] -- COMMAND [ARG]...", epilog=EPILOG)
-@options.run_options()
+@run_options()
 def run(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - click's
     """Run COMMAND only while this candidate is the leader.
 

@@ -250,9 +250,9 @@ MUTANTS = [
     ),
     Guard(
         "after an end by itself the tree is swept",
-        "supervisor.leadership:Leadership.act",
-        "self._kill_more(now)",
-        "self._after_killing(now)",
+        "supervisor.leadership:Leadership._on_main",
+        "self._kill(now)",
+        "self._run.fire(Event.KILL)\nself._killer.poll = lambda _now: True",
         "process/test_tree.py::test_a_descendant_deaf_to_term_is_dead_before_the_next_leader[by itself]",
     ),
     Guard(
