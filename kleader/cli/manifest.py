@@ -20,6 +20,7 @@ NOT_IN_A_POD: dict[str, Any] = {
     **dict.fromkeys(("kubeconfig", "context", "cluster", "user", "server", "as"), ""),
     "identity": None,
     "leader_elect": True,
+    "notify": "kleader",
     "wait": None,
     "no_wait": False,
     "once": None,

@@ -39,7 +39,7 @@ _WRAPPERS = re.compile(
 # Fields of the plan that have the value of the option of the same name.
 _SAME = (
     *("force", "busy_exit_code", "on_loss", "loss_exit_code", "restart", "until_empty", "stop_timeout"),
-    *("health_period", "health_failures", "log_format", "once_exit_code"),
+    *("health_period", "health_failures", "notify", "log_format", "once_exit_code"),
 )
 _HOOKS = ("standby", "on_new_leader", "on_end", "health", "pod_label")
 

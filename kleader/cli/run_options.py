@@ -266,6 +266,13 @@ _MONITORING = (
         default="",
         metavar="PATH",
     ),
+    _monitoring(
+        "--notify",
+        "Who notifies systemd, if kleader has NOTIFY_SOCKET. kleader: READY=1 once it stands by or leads. command: the"
+        " command alone, which then gets the variable.",
+        type=click.Choice(["kleader", "command"]),
+        default="kleader",
+    ),
 )
 
 _LOG = (

@@ -76,6 +76,7 @@ class Plan(NamedTuple):
     http_fd: int  # the socket that listens there
     state_file: str  # "": none
     metrics_file: str  # "": none
+    notify: str  # who uses NOTIFY_SOCKET: kleader or command
     # logs
     log_format: str
     log_suffix: str  # of text lines: tells candidates apart whose logs are merged; "": none

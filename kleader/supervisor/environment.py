@@ -19,11 +19,16 @@ _OF_THE_LOCK = frozenset(
 )
 
 
+_OF_THE_SERVICE_MANAGER = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
+
+
 def environment(plan: Plan, term: Term) -> dict[str, str]:
-    """The environment of kleader itself, and KLEADER_*. Nested kleaders keep the markers of both.
+    """The environment of the command: that of kleader itself, and KLEADER_*. Nested kleaders keep the markers of both.
 
     Without an election only the identity and the marker are added. The variables of an outer kleader's lock are
-    removed: its token would not belong to this identity.
+    removed: its token would not belong to this identity. The variables of the service manager are removed too, unless
+    the command notifies it: then only kleader's pid is, for which the command would leave the watchdog alone
+    (sd_watchdog_enabled(3)).
     """
     lead = term.lead
     added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{term.incarnation}": "1"}
@@ -37,7 +42,8 @@ def environment(plan: Plan, term: Term) -> dict[str, str]:
             "KLEADER_TRANSITIONS": str(lead.transitions),
             "KLEADER_ACQUIRE_TIME": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z",
         }
-    return {name: value for name, value in os.environ.items() if name not in _OF_THE_LOCK} | added
+    removed = _OF_THE_LOCK | ({"WATCHDOG_PID"} if plan.notify == "command" else _OF_THE_SERVICE_MANAGER)
+    return {name: value for name, value in os.environ.items() if name not in removed} | added
 
 
 def end_variables(term: Term) -> dict[str, str]:
@@ -57,4 +63,4 @@ def _time(wall: float) -> str:
 def hook_environment(plan: Plan, term: Term, namespace: str) -> dict[str, str]:
     """The environment of a hook or a standby: the same, and the lock's name also while there is no token."""
     about = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name}
-    return environment(plan, term) | about
+    return environment(plan._replace(notify="kleader"), term) | about

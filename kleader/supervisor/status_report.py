@@ -1,4 +1,4 @@
-"""What this kleader is doing, as one value: for the local status socket and for the exporter. It decides nothing."""
+"""What this kleader is doing: for the local status socket, the exporter and the service manager. It decides nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kleader.ipc import messages as m
 from kleader.ipc import status_socket
 from kleader.ipc.plan import OTHER_VERSION
 from kleader.supervisor.child_process import ChildProcess
+from kleader.supervisor.service_manager import ServiceManager
 from kleader.supervisor.states import State
 
 TYPE_CHECKING = False
@@ -161,6 +162,7 @@ class StatusReport:
         self._server = StatusServer(plan.name, log)
         self.exporter = Exporter(launch_exporter, log, command.tree)
         self._exports = launch_exporter is not None
+        self._service_manager = ServiceManager(plan, log)
         self._namespace = plan.namespace
         self._leader = ""
         self._changes = 0
@@ -177,7 +179,7 @@ class StatusReport:
     @property
     def due(self) -> float:
         """When to publish though nothing happens."""
-        return min(self._server.due, self.exporter.due)
+        return min(self._server.due, self.exporter.due, self._service_manager.due)
 
     def note(self, message: m.Message) -> None:
         """A message of the elector."""
@@ -194,12 +196,13 @@ class StatusReport:
                 self._renewing += message.took
 
     def publish(self, state: State, term: Term, now: float) -> None:
-        """Answer is-leader, and tell the exporter what has changed."""
+        """Answer is-leader; tell the exporter and the service manager what has changed."""
         self._server.serve(now, lambda: m.encode(self._status(state, term, now)))
         if self._exports:
             if state in {State.RELEASING, State.ENDED}:
                 self.exporter.retire()
             self.exporter.send(self._status(state, term, now), now)
+        self._service_manager.notify(state, term, self._leader, read=self._read, now=now)
 
     def close(self) -> None:
         """The end of this kleader."""

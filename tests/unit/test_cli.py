@@ -403,6 +403,7 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "health_failures": ("2", "health_failures", 2),
     "http": ("127.0.0.1:0", "http", "127.0.0.1:0"),
     "metrics_file": (f"{tempfile.gettempdir()}/x.prom", "metrics_file", f"{tempfile.gettempdir()}/x.prom"),
+    "notify": ("command", "notify", "command"),
     "on_end": ("true now", "on_end", ["true", "now"]),
     "state_file": (f"{tempfile.gettempdir()}/state", "state_file", f"{tempfile.gettempdir()}/state"),
     "log_format": ("json", "log_format", "json"),

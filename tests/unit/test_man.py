@@ -138,7 +138,7 @@ def test_the_page_of_run_names_every_klog_flag_that_is_ignored() -> None:
 
 
 def test_the_page_lists_the_variables_of_the_command() -> None:
-    plan: Any = SimpleNamespace(identity="i", lock="lease", name="n")
+    plan: Any = SimpleNamespace(identity="i", lock="lease", name="n", notify="kleader")
     term = Term(1)
     term.lead = Lead(1, 0.0, 0.0, "7", 0, 0, "default")
     given = environment(plan, term)

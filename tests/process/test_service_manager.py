@@ -1,0 +1,165 @@
+"""A candidate as a unit of systemd: what it tells the service manager, on a real socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import select
+import signal
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kleader.log import Log
+from kleader.supervisor.service_manager import ServiceManager
+from kleader.supervisor.states import State
+from kleader.supervisor.term import Term
+from tests.process.conftest import KLEADER
+from tests.process.test_surroundings import REPORTER
+from tests.support.processes import PATIENCE, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kleader.ipc.plan import Plan
+    from tests.process.conftest import Start
+    from tests.support.processes import Processes
+
+SLEEP = ["sleep", "1000"]
+
+
+class Manager:
+    """Has the socket of a unit, as systemd has it."""
+
+    def __init__(self, address: str) -> None:
+        self.env = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address.replace("@", "\0"))
+        self.socket.settimeout(PATIENCE)
+
+    def until(self, line: str) -> list[str]:
+        """Wait for a message that has this line; return all messages up to it."""
+        told = [self.socket.recv(4096).decode()]
+        while line not in told[-1].split("\n"):
+            told.append(self.socket.recv(4096).decode())
+        return told
+
+    @property
+    def told_nothing(self) -> bool:
+        return not select.select([self.socket], [], [], 0)[0]
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest) -> Iterator[Manager]:
+    with tempfile.TemporaryDirectory(prefix="kleader-") as directory:  # an address has little room for a path
+        path = Path(directory, "notify")
+        found = Manager(f"@{path}" if request.param == "abstract" else str(path))
+        with found.socket:
+            yield found
+
+
+def test_a_unit_is_ready_while_its_candidate_stands_by(candidate: Start, manager: Manager) -> None:
+    candidate(SLEEP, name="a").wait_err("started the command")
+    standby = candidate(SLEEP, name="b", env=manager.env)
+    assert manager.until("READY=1")[-1].split("\n")[1].startswith("STATUS=candidate")
+    standby.signal(signal.SIGTERM)
+    assert manager.until("STATUS=ended")[-1].split("\n")[0] == "STOPPING=1"
+
+
+def test_a_unit_shows_the_leader_and_its_end(candidate: Start, manager: Manager) -> None:
+    kleader = candidate(SLEEP, name="a", env=manager.env)
+    kleader.wait_err("started the command")
+    kleader.signal(signal.SIGTERM)
+    kleader.wait()
+    told = manager.until("STATUS=ended")
+    assert any(each.startswith("READY=1\nSTATUS=leader, token ") for each in told)
+    flags = [each.split("\n")[0] for each in told]
+    assert {*flags[flags.index("STOPPING=1") :]} == {"STOPPING=1"}  # never ready again
+    assert manager.told_nothing
+
+
+def test_a_unit_is_not_ready_before_the_lock_was_read(processes: Processes, manager: Manager, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with socket.socket() as unanswered:
+        unanswered.bind(("127.0.0.1", 0))
+        cluster = {"server": f"http://127.0.0.1:{unanswered.getsockname()[1]}"}
+        context = {"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c"}}]}
+        kubeconfig.write_text(json.dumps({**context, "clusters": [{"name": "c", "cluster": cluster}]}))
+        argv = [*KLEADER, "run", f"--kubeconfig={kubeconfig}", "--name=t", "--", *SLEEP]
+        kleader = processes.start(argv, env=manager.env)
+        kleader.wait_err("refused")
+        kleader.signal(signal.SIGTERM)
+        kleader.wait()
+    assert not any("READY" in each for each in manager.until("STATUS=ended"))
+
+
+def test_the_command_does_not_get_the_socket(candidate: Start, manager: Manager) -> None:
+    """Its own READY=1 would come from another process than the unit's main one."""
+    kleader = candidate(REPORTER, env=manager.env)
+    assert kleader.wait() == 0
+    assert not manager.env.keys() & json.loads(kleader.out)["env"].keys()
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+def test_notify_command_leaves_the_service_manager_to_the_command(candidate: Start, manager: Manager) -> None:
+    kleader = candidate(REPORTER, "--notify=command", env=manager.env)
+    assert kleader.wait() == 0
+    seen = json.loads(kleader.out)["env"]
+    assert seen["NOTIFY_SOCKET"] == manager.env["NOTIFY_SOCKET"]
+    assert seen["WATCHDOG_USEC"] == "30000000"
+    assert "WATCHDOG_PID" not in seen  # it was kleader's
+    assert manager.told_nothing
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+@pytest.mark.parametrize("option", ["--standby", "--on-end"])
+def test_what_runs_beside_the_command_never_gets_the_socket(
+    candidate: Start, manager: Manager, tmp_path: Path, option: str
+) -> None:
+    """A standby is often the command's own program, and not ready to lead."""
+    seen = tmp_path / "seen"
+    beside = f"{option}=sh -c 'env >{seen}~; mv {seen}~ {seen}'"
+    if option == "--standby":
+        candidate(SLEEP, name="a").wait_err("started the command")
+    candidate(["true"], "--notify=command", beside, name="b", env=manager.env)
+    wait_until(seen.exists, "the environment")
+    assert not manager.env.keys() & {line.partition("=")[0] for line in seen.read_text().splitlines()}
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+def test_a_service_manager_that_does_not_read_delays_nothing_and_is_told_later(
+    candidate: Start, manager: Manager
+) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:  # each by a socket of its own, whose buffer is not what is full
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+                other.sendto(b"full", socket.MSG_DONTWAIT, manager.env["NOTIFY_SOCKET"])
+    kleader = candidate(SLEEP, env=manager.env)
+    kleader.wait_err("started the command")
+    assert any(each.startswith("READY=1\nSTATUS=leader") for each in manager.until("READY=1"))
+
+
+def test_a_service_manager_that_is_not_there_is_a_warning(candidate: Start, tmp_path: Path) -> None:
+    kleader = candidate(["true"], env={"NOTIFY_SOCKET": str(tmp_path / "none")})
+    assert kleader.wait() == 0
+    assert kleader.err.count("NOTIFY_SOCKET: cannot notify the service manager") == 1
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+def test_the_name_of_a_leader_is_no_message(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another candidate chose it: a line of it may not stop the unit, or be its main process."""
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.env["NOTIFY_SOCKET"])
+
+    class WithNotify:
+        notify = "kleader"
+
+    service_manager = ServiceManager(cast("Plan", WithNotify()), Log())
+    name = "a\nSTOPPING=1\u2028MAINPID=1" + "\udcff" + "x" * 100_000
+    service_manager.notify(State.WAITING, Term(1), name, read=True, now=0.0)
+    _, status = manager.until("READY=1")[0].split("\n")
+    assert status.startswith("STATUS=candidate; the leader is a?STOPPING=1?MAINPID=1?xxx")
+    assert service_manager.due == math.inf
