@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-cluster coverage standalone image test-standalone fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage standalone image test-standalone fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,13 @@ test-pythons: ## the quick tests with each Python of 3.10 to 3.14 that is on PAT
 		done; \
 		echo "== Python $$version: there is none"; \
 	done
+
+test-oldest: VENV = build/oldest
+test-oldest: ## the quick tests with the oldest packages that pyproject.toml allows; PYTHON=, 3.10 or 3.11
+	@$(MAKE) --no-print-directory environment VENV=$(VENV)
+	@$(INSTALL) $(HASHED) -r .requirements/oldest.txt || $(FAILED)
+	$(BIN)/python -m pytest tests/process/test_oidc.py -k refresh
+	$(BIN)/python -m pytest $(ROOMS) -m 'not slow' $(WORKERS) $(ARGS)
 
 test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go >= 1.26, minutes to build it the first time
 	$(BIN)/python -m pytest tests/cluster $(WORKERS) --durations=15 $(ARGS)
@@ -129,6 +136,7 @@ lock: check-python ## writes .requirements/ anew; ARGS=--upgrade for newer versi
 	@build/lock/bin/python $(PIP) install $(HASHED) -r .requirements/lock.txt || $(FAILED)
 	$(COMPILE) pyproject.toml -o .requirements/run.txt
 	$(COMPILE) pyproject.toml --group dev -c .requirements/run.txt -o .requirements/dev.txt
+	$(COMPILE) pyproject.toml --resolution lowest-direct -o .requirements/oldest.txt
 	$(COMPILE) --group lock -o .requirements/lock.txt
 	$(COMPILE) --group model -o .requirements/model.txt
 	$(COMPILE) --group standalone -o .requirements/standalone.txt

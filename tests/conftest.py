@@ -10,10 +10,13 @@ import fcntl
 import os
 import signal
 from collections import Counter
+from functools import partialmethod
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.support.checker import Witness
 from tests.support.processes import Processes, adopt_orphans, any_child, sweep
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 _trials: Counter[str] = Counter()
 _skipped: list[str] = []
 untried: list[str] = []  # what a module leaves out, outside of CI, since it is not installed; the summary says so
+
+if "mix_stderr" in signature(CliRunner).parameters:  # before click 8.2
+    CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[assignment]
+    Result.output = property(lambda self: self.stdout + self.stderr)  # type: ignore[method-assign, assignment]
 
 
 class Trials:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SUPPORTED = ("linux", "darwin")
 _STDERR = 2
+_USAGE = 2  # click's exit status
 
 # The first sentence of the help of each, for the list of commands.
 GROUPS = {
@@ -83,26 +84,33 @@ class Group(HelpOption, click.Group):
             status = run(*args, standalone_mode=False, **attributes)
         except click.Abort:
             fail("interrupted", NOT_DONE)
-        except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
-            sys.exit(error.exit_code)
         except click.UsageError as error:
             if error.ctx:
                 click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} -h' for help.", err=True)
             fail(_message(error), error.exit_code)
         return sys.exit(status if isinstance(status, int) else 0)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """click's; without arguments the help is printed as an error."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(_USAGE)
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """click's, but never suggests what ends a leadership, and suggests nothing if that is the most similar."""
-        try:
+        if args[0] in COMMANDS or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        except click.exceptions.NoSuchCommand as error:
-            similar = error.possibilities or [""]
-            none = similar[0] in _NEVER_SUGGESTED
-            suggested = [] if none else [name for name in similar if name not in _NEVER_SUGGESTED]
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=suggested, ctx=ctx) from None
+        from difflib import get_close_matches
+
+        similar = get_close_matches(args[0], COMMANDS)
+        if not _NEVER_SUGGESTED.isdisjoint(similar[:1]):
+            similar = []
+        offered = [repr(name) for name in similar if name not in _NEVER_SUGGESTED]
+        hint = f" Did you mean {' or '.join(offered)}?" if offered else ""
+        raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands and the options, without importing any command."""

@@ -101,7 +101,8 @@ def ask_oidc(config: dict[str, str]) -> dict[str, Any]:
         load_kube_config_from_dict(whole, context="x", client_configuration=found)
     except Exception as error:  # noqa: BLE001 - the package and its dependencies raise anything
         raise KubeconfigError(_line(f"its OIDC provider gave no token: {str(error) or type(error).__name__}")) from None
-    token = (found.api_key or {}).get("BearerToken", "")  # "Bearer TOKEN"
+    keys = found.api_key or {}
+    token = keys.get("BearerToken") or keys.get("authorization")  # "Bearer TOKEN"; its name changed with 37
     if not token:
         raise KubeconfigError("its OIDC provider gave no token: its id-token is none")
     return {"authorization": token}
