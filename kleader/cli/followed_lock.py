@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from kleader import system
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _PERMANENT = {Kind.DENIED, Kind.REFUSED, Kind.HOPELESS}
 _RETRY_SECONDS = 0.2  # before a request that failed is sent again
-_CHECK_SECONDS = 0.5  # between two checks of the time
 
 
 class TimeIsUpError(Exception):
@@ -41,14 +41,15 @@ class FollowedLock:
     def __init__(self, query: Query, seconds: float, permissions: str = "") -> None:
         self.query, self.seconds, self._permissions = query, seconds, permissions
         self.end = system.clock() + seconds
+        self.check_at = math.inf  # when to yield the status once more even if nothing has changed
         self.objects: list[ObjectLock] = []  # that the lock is kept in, the primary first; none of a lock file
         self.problem = "no answer yet"
         self._last_error = ""
 
     async def statuses(self) -> AsyncGenerator[tuple[LockStatus | None, list[Change]], None]:
-        """The status, None if there is no such lock, and what has changed: at each change and every half second.
+        """The status, None if there is no such lock, and what has changed: at each change, and at ``check_at``.
 
-        TimeIsUpError at the end; exits with 125 if the first answer is an error that does not pass.
+        TimeIsUpError at ``end``; exits with 125 if the first answer is an error that does not pass.
         """
         query = self.query
         sources, namespace = await locate.sources(query)
@@ -58,7 +59,7 @@ class FollowedLock:
         clock, warning = locate.Clock(sources), RepeatedWarning()
         tracker = LockTracker(len(sources), query.kind, by_name=True)
         was_read = False
-        async for update in follow_locks(sources, tracker, clock.now, _CHECK_SECONDS):
+        async for update in follow_locks(sources, tracker, clock.now, self._wake_at):
             if update.error:
                 self._last_error = str(update.error)
                 if not was_read:
@@ -71,6 +72,9 @@ class FollowedLock:
                 statuses = tracker.statuses(system.clock(), clock.now())
                 yield statuses[0] if statuses else None, update.changes
                 was_read = True
+
+    def _wake_at(self) -> float:
+        return min(self.end, self.check_at) if self.check_at > system.clock() else self.end
 
     async def before_retry(self, error: LockError) -> None:
         """Wait after a request that failed; TimeIsUpError at the end, and exit with 125 if the error does not pass."""

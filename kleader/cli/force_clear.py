@@ -53,7 +53,7 @@ async def clear(query: Query, timeout: float, form: str, *, now: bool, yes: bool
                 # What is overwritten was read after the first status: its whole duration counts from here.
                 duration, began_at = float(status.snapshot.record.duration or UNREADABLE_SECONDS), system.clock()
                 _confirm(status, duration, now=now, yes=yes)
-                unchanged_at = began_at + duration
+                unchanged_at = lock.check_at = began_at + duration
                 lock.end = max(lock.end, system.clock()) + duration
             elif any(change.event not in {"present", "expired"} for change in changes):
                 fix = "ask it without --force" if status.snapshot.incarnation else "end its process"

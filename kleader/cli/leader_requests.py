@@ -88,10 +88,9 @@ async def _print_next(lock: FollowedLock, statuses: Statuses, first: Observation
     status, changes = first
     if not form:
         formatters.print_result(status, changes, form)
-    deadline = system.clock() + _NEXT_SECONDS
-    lock.end = max(lock.end, deadline)
+    lock.end = system.clock() + _NEXT_SECONDS
     is_free = not _is_held(status)
-    while not _is_held(status) and system.clock() < deadline:
+    while not _is_held(status):
         try:
             status, found = await anext(statuses)
         except TimeIsUpError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -88,7 +89,7 @@ async def follow(query: Query, form: str) -> None:
     view = LiveView(with_namespace=not namespace) if on_terminal else _Lines(form)
     errors: list[LockError] = []
     is_first = True
-    async for update in follow_locks(sources, tracker, clock.now, view.every):
+    async for update in follow_locks(sources, tracker, clock.now, view.wake_at):
         errors += [update.error] if update.error and is_first else []
         if not tracker.is_complete:
             continue
@@ -103,11 +104,13 @@ async def follow(query: Query, form: str) -> None:
 class _Lines:
     """A line for each change."""
 
-    every = 60.0
-
     def __init__(self, form: str) -> None:
         self._form = form
         self._warning = RepeatedWarning()
+
+    @staticmethod
+    def wake_at() -> float:
+        return math.inf
 
     def show(self, changes: Sequence[Change], _statuses: Sequence[LockStatus], error: LockError | None) -> None:
         for change in changes:
@@ -119,8 +122,6 @@ class _Lines:
 class LiveView:
     """The view on a terminal. The cursor stays below it, so that the screen is whole however the program ends."""
 
-    every = _REFRESH_SECONDS
-
     def __init__(self, *, with_namespace: bool) -> None:
         self._with_namespace = with_namespace
         self._error = ""
@@ -131,6 +132,11 @@ class LiveView:
             _FULL.encode(sys.stdout.encoding or "ascii")
         except UnicodeEncodeError:
             self._full, self._empty = "#", "-"
+
+    @staticmethod
+    def wake_at() -> float:
+        """When to draw the view again if nothing happens."""
+        return system.clock() + _REFRESH_SECONDS
 
     def show(self, changes: Sequence[Change], statuses: Sequence[LockStatus], error: LockError | None) -> None:
         """Print the changes, which stay, and draw all locks below them."""

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from kleader.locks.run_history import Run
 
 
+# client-go's locks in two objects, to migrate from one kind to the other: the kinds of both, the primary first
+MULTILOCKS = {"configmapsleases": ("configmap", "lease"), "endpointsleases": ("endpoints", "lease")}
+
+
 class LockProperties(NamedTuple):
     """What distinguishes a kind of lock for the election: fields of its Candidate."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
+from kleader.locks.base import MULTILOCKS
 from kleader.locks.coordinated_lease import CoordinatedLease
 from kleader.locks.leader_for_life import LeaderForLifeLock
 from kleader.locks.lease import LeaseLock
@@ -25,7 +26,6 @@ _KINDS: dict[str, type[ObjectLock]] = {
     "endpoints": EndpointsLock,
     "leader-for-life": ConfigMapLock,
 }
-_COMPONENTS = {"configmapsleases": ("configmap", "lease"), "endpointsleases": ("endpoints", "lease")}
 
 
 def component_locks(  # noqa: PLR0913, PLR0917 - what identifies a lock
@@ -39,7 +39,7 @@ def component_locks(  # noqa: PLR0913, PLR0917 - what identifies a lock
     force: bool = False,
 ) -> list[ObjectLock]:
     """A lock for each object of a lock of this kind, the primary first: enough for commands that do not compete."""
-    locks = [_KINDS[component](api, namespace, name, labels, warn) for component in _COMPONENTS.get(kind, (kind,))]
+    locks = [_KINDS[component](api, namespace, name, labels, warn) for component in MULTILOCKS.get(kind, (kind,))]
     for lock in locks:
         if isinstance(lock, EndpointsLock):
             lock.force = force

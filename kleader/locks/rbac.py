@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kleader.locks.base import MULTILOCKS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,14 +29,7 @@ class Permission(NamedTuple):
 _COORDINATION = "coordination.k8s.io"
 _POLLED = "the lock is polled"
 _FOR_LIFE = "leader-for-life"
-_RESOURCES = {
-    "lease": ("leases",),
-    "configmap": ("configmaps",),
-    "endpoints": ("endpoints",),
-    "configmapsleases": ("configmaps", "leases"),
-    "endpointsleases": ("endpoints", "leases"),
-    _FOR_LIFE: ("configmaps",),
-}
+_RESOURCES = {"lease": "leases", "configmap": "configmaps", "endpoints": "endpoints", _FOR_LIFE: "configmaps"}
 
 
 def lock_permissions(lock: str, name: str, *, candidate: str | None = None) -> tuple[Permission, ...]:
@@ -42,7 +37,7 @@ def lock_permissions(lock: str, name: str, *, candidate: str | None = None) -> t
 
     ``candidate``: in coordinated election the identity, which names the LeaseCandidate; "": any, for a fleet.
     """
-    resources = _RESOURCES.get(lock, ())
+    resources = _resources(lock)
     permissions = [permission for resource in resources for permission in _of_object(resource, name)]
     if "endpoints" in resources:
         unknown = "kleader cannot check that the lock takes nothing from a Service without a selector"
@@ -59,7 +54,7 @@ def lock_permissions(lock: str, name: str, *, candidate: str | None = None) -> t
 
 def request_permissions(lock: str, name: str) -> tuple[Permission, ...]:
     """For a request to the lock's leader (``resign``, ``transfer``), and for clearing the lock of a dead one."""
-    permissions = (permission for resource in _RESOURCES.get(lock, ()) for permission in _of_object(resource, name))
+    permissions = (permission for resource in _resources(lock) for permission in _of_object(resource, name))
     return tuple(permission for permission in permissions if permission.verb != "create")
 
 
@@ -84,6 +79,10 @@ def role_rules(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
         | {"verbs": permitted}
         for (group, resource, name), permitted in verbs.items()
     ]
+
+
+def _resources(lock: str) -> list[str]:
+    return [_RESOURCES[kind] for kind in MULTILOCKS.get(lock, (lock,)) if kind in _RESOURCES]
 
 
 def _of_object(resource: str, name: str, *, polled: str = _POLLED) -> list[Permission]:

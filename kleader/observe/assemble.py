@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kleader.election.record import UNKNOWN, Record
 from kleader.locks import run_history
+from kleader.locks.base import MULTILOCKS
 from kleader.observe.snapshot import LockSnapshot
 
 if TYPE_CHECKING:
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 
     from kleader.observe.snapshot import LockKey
 
-PRIMARY_KIND = {"configmapsleases": "configmap", "endpointsleases": "endpoints"}  # of each multilock; the other: lease
-_MULTILOCK = {primary: kind for kind, primary in PRIMARY_KIND.items()}
+_MULTILOCK = {primary: kind for kind, (primary, _lease) in MULTILOCKS.items()}
 
 
 def assemble(
@@ -39,7 +39,7 @@ def assemble(
             if kind or lock.key in known or (not lock.fault and lock.record.holder != UNKNOWN):
                 del here[primary_kind], here["lease"]
                 here[lock.kind] = lock
-        wanted = {kind, PRIMARY_KIND[kind], "lease"} if kind in PRIMARY_KIND and by_name else {kind}
+        wanted = {kind, *MULTILOCKS[kind]} if kind in MULTILOCKS and by_name else {kind}
         locks += [snapshot for snapshot in here.values() if not kind or snapshot.kind in wanted]
     return locks
 

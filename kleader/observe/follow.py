@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import aclosing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kleader.observe.tracker import Change, LockTracker
 
 
+_MAX_WAIT_SECONDS = 60.0  # asyncio's clock stands still while the machine is suspended
 LockSource = KubeSource | FileSource
 
 
@@ -50,9 +52,12 @@ async def poll(sources: Sequence[LockSource]) -> list[SourceUpdate]:
 
 
 async def follow_locks(
-    sources: Sequence[LockSource], tracker: LockTracker, wall: Callable[[], int], every: float = 60.0
+    sources: Sequence[LockSource],
+    tracker: LockTracker,
+    wall: Callable[[], int],
+    wake_at: Callable[[], float] = lambda: math.inf,
 ) -> AsyncGenerator[TrackerUpdate, None]:
-    """What the tracker makes of the sources; at least ``every`` so many seconds, even if nothing has happened.
+    """What the tracker makes of the sources; also at the instant ``wake_at`` (CLOCK_BOOTTIME), if nothing happened.
 
     ``wall``: microseconds since the epoch, for people. Before a lock is reported as expired, all sources are polled:
     a watch may have stopped delivering.
@@ -61,13 +66,14 @@ async def follow_locks(
         pending = asyncio.ensure_future(anext(updates))
         try:
             while True:
-                wake_at = system.clock() + POLL_SECONDS if tracker.is_unreachable else tracker.next_at
-                await asyncio.wait({pending}, timeout=min(every, max(0.0, wake_at - system.clock())))
+                poll_at = system.clock() + POLL_SECONDS if tracker.is_unreachable else tracker.next_at
+                seconds = max(0.0, min(poll_at, wake_at()) - system.clock())
+                await asyncio.wait({pending}, timeout=min(seconds, _MAX_WAIT_SECONDS))
                 if pending.done():
                     source, update = pending.result()
                     pending = asyncio.ensure_future(anext(updates))
                     yield TrackerUpdate(tracker.update(source, update, system.clock(), wall()), update.error)
-                elif wake_at <= system.clock():
+                elif poll_at <= system.clock():
                     for source, update in enumerate(await poll(sources)):
                         yield TrackerUpdate(tracker.update(source, update, system.clock(), wall()), update.error)
                     yield TrackerUpdate(tracker.tick(system.clock(), wall()))

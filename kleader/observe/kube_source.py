@@ -14,8 +14,8 @@ from kleader.kube.client import JSON
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.metadata import string_map
 from kleader.kube.pagination import list_pages
+from kleader.locks.base import MULTILOCKS
 from kleader.observe import decode
-from kleader.observe.assemble import PRIMARY_KIND
 from kleader.observe.snapshot import SourceUpdate
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def resource_kinds(lock: str) -> tuple[ResourceKind, ...]:
     """The kinds of object that keep this kind of lock; "": all."""
     if not lock:
         return LEASES, CONFIG_MAPS, ENDPOINTS
-    return (_KINDS[PRIMARY_KIND[lock]], LEASES) if lock in PRIMARY_KIND else (_KINDS[lock],)
+    return tuple(_KINDS[kind] for kind in MULTILOCKS.get(lock, (lock,)))
 
 
 class Scope(NamedTuple):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election.duration import text
 from kleader.election.record import SECOND, UNKNOWN, Record, called
-from kleader.observe.assemble import PRIMARY_KIND, assemble
+from kleader.locks.base import MULTILOCKS
+from kleader.observe.assemble import assemble
 from kleader.observe.snapshot import LockSnapshot, LockState, LockStatus, status_from_watch
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class LockTracker:
     ) -> Iterator[Change]:
         """The changes at these places (namespace and name), or everywhere."""
         objects = [snapshot for source in self._objects for key, snapshot in source.items() if _is_at(places, key)]
-        multilocks = {key for key in self._tracked if key[0] in PRIMARY_KIND}
+        multilocks = {key for key in self._tracked if key[0] in MULTILOCKS}
         locks = {lock.key: lock for lock in assemble(objects, self._kind, by_name=self._by_name, known=multilocks)}
         for key in [key for key in self._tracked if _is_at(places, key) and key not in locks]:
             tracked = self._tracked.pop(key)
@@ -156,7 +157,7 @@ class LockTracker:
             elif moved_to not in self._tracked:
                 tracked.snapshot = replace(tracked.snapshot, kind=moved_to[0])
                 self._tracked[moved_to] = tracked
-                where = "two objects" if moved_to[0] in PRIMARY_KIND else "one object alone"
+                where = "two objects" if moved_to[0] in MULTILOCKS else "one object alone"
                 yield Change("moved", f"kept in {where} now", tracked.status(now, wall))
         for key in sorted(locks, key=_by_place):
             lock, known = locks[key], self._tracked.get(key)
@@ -267,7 +268,7 @@ def _is_acquired_by_another(tracked: _Tracked, lock: LockSnapshot) -> bool:
 
 def _is_moved(one: LockKey, other: LockKey) -> bool:
     """Whether a lock has become part of a multilock, or was one."""
-    return one[1:] == other[1:] and (one[0] in PRIMARY_KIND) != (other[0] in PRIMARY_KIND)
+    return one[1:] == other[1:] and (one[0] in MULTILOCKS) != (other[0] in MULTILOCKS)
 
 
 def _is_at(places: set[tuple[str, str]] | None, key: LockKey) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from kleader.locks import rbac
+from kleader.locks.base import MULTILOCKS
 from kleader.locks.rbac import event_permissions, lock_permissions, role_rules
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +16,7 @@ PAGE = (ROOT / "man/kleader-locks.7").read_text("utf-8")
 MACROS = {" No ": " ", " Fl -": " --", " ,": ","}  # of mdoc, as they are shown
 EACH = "each of them"
 COORDINATED = "lease with --coordinated, besides"
-KINDS = (*rbac._RESOURCES, COORDINATED, EACH)
+KINDS = (*rbac._RESOURCES, *MULTILOCKS, COORDINATED, EACH)
 
 
 def asked(kind: str) -> tuple[str, str]:
