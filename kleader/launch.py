@@ -83,8 +83,8 @@ def supervise(plan_fd: int) -> int:
     except OSError as error:
         log.error(error.strerror or str(error), event="start_failed")  # noqa: TRY400 - not of logging
         return FAILED
-    except Exception as error:  # noqa: BLE001 - nobody sees a traceback; the command dies with this process
-        log.error(f"internal error: {type(error).__name__}: {error}; please report it", event="internal_error")  # noqa: TRY400, G004 - likewise
+    except Exception as error:  # noqa: BLE001 - a traceback would reach no log; the command dies with this process
+        log.error(f"internal error: {type(error).__name__}: {error}; please report it", event="internal_error")  # noqa: TRY400, G004 - as above
         return FAILED
 
 

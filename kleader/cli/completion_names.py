@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _PAGE = "500"
-_MAX_NAMES = 50_000  # nobody chooses among more
+_MAX_NAMES = 50_000  # more cannot be chosen from
 _REQUEST_SECONDS = 5.0
 
 

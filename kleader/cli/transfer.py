@@ -1,4 +1,4 @@
-"""``kleader transfer``: hands leadership to a named candidate."""
+"""``kleader transfer``: the leader hands the lock over to a named candidate."""
 
 from __future__ import annotations
 

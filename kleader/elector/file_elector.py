@@ -138,7 +138,7 @@ class FileElector:
         if holder := file_lock.last_holder(self._fd):
             self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
         elif not self._gives_up_at_once:
-            self._log.info("the lock is held, and its file does not tell by whom", event="holder_unknown")
+            self._log.info("the lock is held, and its file does not name the holder", event="holder_unknown")
 
     def _report_failure(self) -> None:
         record = file_lock.read_record(self._fd) or {}
@@ -195,7 +195,7 @@ class FileElector:
                     self._channel.send(m.Released(self._term, message.release, why))
                     return
                 elif isinstance(message, m.Again):
-                    return  # the supervisor opens the file anew
+                    return  # the supervisor opens the file again
             if not self._channel.open:
                 self._supervisor_died()
                 return

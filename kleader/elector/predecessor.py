@@ -1,4 +1,4 @@
-"""Who led before, and for how long nobody did: what the log tells of a handover."""
+"""The holder before this one, and for how long the lock had no leader: what the log shows of a handover."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class Predecessor:
-    """The last holder that was seen other than oneself, and until when it is known to have held the lock."""
+    """The last other holder that was observed, and until when it is known to have held the lock."""
 
     def __init__(self) -> None:
         self._who = ""
-        self._until = 0.0  # of its last sign of life, or, once it has given the lock up, of that
+        self._until = 0.0  # when its last renewal was observed, or its release
         self._gave_up = False
         self._sign = ""
         self._found = False
 
     def _find(self, state: State, log: Log) -> None:
-        """Say once, for a log that says more, what the lock was like when it was read first."""
+        """Log once, at debug level, the lock's state when it was read first."""
         if self._found or not state.known:
             return
         self._found, seen = True, state.observed
@@ -53,7 +53,7 @@ class Predecessor:
             self._until, self._gave_up = (state.observed_at if seen else now), True
 
     def tell(self, log: Log, now: float) -> None:
-        """Say since when nobody led. Nothing of a lock that nobody was seen to hold."""
+        """Log for how long the lock had no leader; nothing if no other holder was observed."""
         if not self._who:
             return
         idle = round(max(0.0, now - self._until), 3)

@@ -1,4 +1,4 @@
-"""How the supervisor gets its elector, or its guard: a process at the other end of a link."""
+"""How the supervisor gets its elector: a process at the other end of a link."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Electors:
     """Processes of their own Python, for locks at the API: ``command`` reads the plan from 3 and the link from 4.
 
-    Where ``alone`` it finds at 5 a socket that all of them share with the supervisor and with nobody else: what one of
-    them binds it to (kleader.locks.instance_lock) is taken as long as one of these processes lives. The command
-    does not inherit it.
+    With ``alone`` an elector finds at 5 a socket that only the electors and the supervisor share. The name that an
+    elector binds it to (kleader.locks.instance_lock) is taken while one of these processes lives. The command does not
+    inherit it.
     """
 
     inherited: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class Electors:
         return spawn.process(self._command, self._plan_fd, (self._claim.fileno(),) if self._claim else ())
 
     def holder(self) -> str:
-        """Is told by the elector."""
+        """Unknown here: the elector reports it."""
         return ""
 
     def let_go(self) -> None:
@@ -48,8 +48,8 @@ class Electors:
 class FileElectors:
     """Forks of the supervisor itself, for the file lock: tiny, and on the same open file.
 
-    No heartbeats are expected of a guard: while it waits it is in flock(2), where nothing can hang but the kernel,
-    which also decides who is next. One that is stopped or dies is replaced, as waitpid tells.
+    A file elector sends no heartbeats: while it waits it is in flock(2), where nothing can hang but the kernel, which
+    also chooses the next leader. A file elector that is stopped or dies is replaced, as waitpid shows.
     """
 
     heartbeat_timeout = math.inf
@@ -64,11 +64,11 @@ class FileElectors:
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """The command inherits the lock: while it or a descendant keeps the descriptor, nobody else can have it."""
+        """The command inherits the lock: while it or a descendant has the descriptor, the file is locked."""
         return (self._fd,)
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:
-        """Fork one. For a new candidacy the file is opened anew: what an earlier guard may have locked is let go."""
+        """Fork one. For a new candidacy it opens the file again, and releases what an earlier elector may hold."""
         if not leading:
             self._open()
         ours, theirs = system.link_pair()
@@ -81,7 +81,7 @@ class FileElectors:
                 self._log.write_behind()
                 self._guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, self._path_fds).run()
                 status = 0
-            except BaseException as error:  # noqa: BLE001 - nobody sees a traceback; the supervisor starts another
+            except BaseException as error:  # noqa: BLE001 - a traceback would reach no log; the supervisor starts another
                 self._log.error(f"the guard failed: {type(error).__name__}: {error}", event="elector_failed")
             finally:
                 try:

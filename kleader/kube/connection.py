@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
             self._received.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Wake the reader, and whoever waits for ``closed``."""
+        """Wake the reader, and the task that waits for ``closed``."""
         self.closed.set()
         self._received.set()
 

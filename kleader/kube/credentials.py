@@ -111,7 +111,7 @@ class Credentials:
         return None if self._refresh_at == math.inf else max(1.0, self._refresh_at - time.time())
 
     def invalidate(self) -> None:
-        """The API server did not accept them: the next request reads them anew."""
+        """The API server did not accept them: the next request reads them again."""
         self._invalid = True
 
     async def read_without_plugins(self) -> None:
@@ -194,7 +194,7 @@ class Credentials:
         except asyncio.TimeoutError:
             raise SetUpError(
                 f"reading the kubeconfig {path} took longer than {_READER_TIMEOUT:.0f}s:"
-                " its exec plugin may be waiting for somebody to log in"
+                " its exec plugin may be waiting for a login"
             ) from None
         except ValueError:
             raise SetUpError(f"cannot read the kubeconfig {path}") from None

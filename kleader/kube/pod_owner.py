@@ -39,7 +39,7 @@ def owner_of(references: object) -> PodOwner | None:
 def invalid_owner(metadata: dict[str, Any]) -> str:
     """The sentence for an object that is not owned by one Pod."""
     names = owner_names(metadata)
-    hint = "give another --name, or delete it if nobody needs it"
+    hint = "give another --name, or delete it if it is not needed"
     if len(names) != 1:
         return f"has {len(names) or 'no'} owner{'s' * (len(names) > 1)}, not one Pod: {hint}"
     return f"belongs to the {names[0][:_MAX_NAME_LENGTH]}, which is no Pod: {hint}"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _WARNING = re.compile(r'(?:^|,)\s*299 [^ "]+ "((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
-_MAX_WARNINGS = 20  # of one process: an admission webhook may word each one anew
+_MAX_WARNINGS = 20  # of one process: an admission webhook may word each one differently
 _MAX_LENGTH = 300
 
 

@@ -1,7 +1,7 @@
 """A lock in a file of this machine: flock(2). The kernel decides who holds it.
 
 It is free once no process has the open file. It is never unlocked, because that would free it for all processes that
-inherited it, and never unlinked or replaced by rename. Somebody else may do that: kleader.locks.path_lock keeps a
+inherited it, and never unlinked or replaced by rename. Another program may do that: kleader.locks.path_lock keeps a
 candidate that then opens another file from leading.
 """
 

@@ -1,10 +1,10 @@
 """A name that one process of a network namespace can have: an abstract UNIX socket (unix(7)).
 
-It needs no file. The kernel frees it with the last process that has the socket, so whoever inherits the socket has the
-name too. Abstract addresses have no permissions: a stranger in the same network namespace that knows the name can take
-it first. So a name must have a part that strangers do not know, such as a Pod's uid, which is random and told only to
-those who may read the Pod or the node's /proc. A stranger that learns it can keep candidates of this Pod from leading,
-until it ends; it cannot make two of them lead.
+It needs no file. The kernel frees it with the last process that has the socket, so a process that inherits the socket
+has the name too. Abstract addresses have no permissions: a stranger in the same network namespace that knows the name
+can take it first. So a name must have a part that strangers do not know, such as a Pod's uid, which is random and shown
+only to those who may read the Pod or the node's /proc. A stranger that learns it can keep candidates of this Pod from
+leading, until it ends; it cannot make two of them lead.
 """
 
 from __future__ import annotations

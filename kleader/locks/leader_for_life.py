@@ -109,7 +109,7 @@ class LeaderForLifeLock(ObjectLock):
         found = await self._find(self._target, left())
         owner = self._owner_now(found)
         snapshot = OwnerSnapshot(found, owner, pod_unread=True)
-        if owner and not (self._held and owner != self._me):  # else the lock is lost, whoever has it now
+        if owner and not (self._held and owner != self._me):  # else the lock is lost, to any owner
             snapshot = OwnerSnapshot(found, owner, await self._pod(owner.name, left()))
         seen = self._evaluate(snapshot)
         if seen is None or (found is None and seen.dead and not seen.fault):

@@ -1,8 +1,8 @@
 """The LeaseCandidate (KEP-4355) by which the control plane knows a candidate, kept as client-go's leasecandidate does.
 
 It is renewed every 5 minutes, and at once when the control plane pings it (pingTime). Unlike client-go's it is renewed
-once more if nobody leads when the control plane gives up the candidates that do not answer, or the candidate that was
-named does not lead. It decides nothing about the lock: a candidate that is not known, or known for too long, only
+once more if there is no leader when the control plane gives up the candidates that do not answer, or the candidate that
+was named does not lead. It decides nothing about the lock: a candidate that is not known, or known for too long, only
 delays a handover.
 """
 

@@ -1,7 +1,7 @@
 """The annotations that kleader keeps on the object of a lock beside the record; see kleader-protocol(7).
 
-Each write of kleader's replaces them all. Other candidates keep annotations that they do not know and write the record
-anew: so the mark of a handover names the record that it belongs to.
+Each write of kleader's replaces them all. Other candidates keep annotations that they do not know when they write a
+new record: so the mark of a handover names the record that it belongs to.
 """
 
 from __future__ import annotations

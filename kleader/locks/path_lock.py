@@ -1,6 +1,6 @@
-"""The lock on the path of a lock file, beside the lock on the file.
+"""The lock on the path of a lock file, in addition to the lock on the file.
 
-Somebody may remove or replace the file, or make the path lead elsewhere: then a new candidate would lock another file.
+The file may be removed or replaced, or the path may lead elsewhere: then a new candidate would lock another file.
 So a leader also locks the path: bytes, at offsets that are hashes of the path and its directory, in a file that no
 other user can open. They are locks of an open file description (fcntl(2)), which the kernel frees with the last process
 that has it.

@@ -1,6 +1,6 @@
 """The latest runs of a lock's command, which the lock itself keeps: for ``--once``, ``--once-per`` and ``status``.
 
-The write that releases the lock adds the run, so that nobody acquires the lock between the two. Whoever acquires it
+The write that releases the lock adds the run, so that no candidate acquires the lock between the two. The next leader
 reads the runs in the answer to the acquiring write, under the lock. They decide only whether a command is run again,
 never who leads.
 """
@@ -104,7 +104,7 @@ def add(runs: Sequence[Run], run: Run) -> list[Run]:
 
 
 def merge(primary: Sequence[Run], secondary: Sequence[Run]) -> list[Run]:
-    """The runs that both objects of a multilock keep: each of them may have been created anew, or be left behind."""
+    """The runs that both objects of a multilock keep: one may have been created again, or be behind the other."""
     tokens = {run.token for run in primary}
     return [*primary, *(run for run in secondary if run.token not in tokens)]
 

@@ -76,7 +76,7 @@ def _pod_owned(found: dict[str, Any]) -> LockSnapshot | None:
             return Record()
         owner = owner_of(metadata.get("ownerReferences"))
         if owner is None:
-            names = ", ".join(f"the {each.get('kind')} {each.get('name')}" for each in owners) or "nobody"
+            names = ", ".join(f"the {each.get('kind')} {each.get('name')}" for each in owners) or "no object"
             msg = f"its owner is {names}, and not one Pod"
             raise MalformedRecordError(msg)
         acquired = None

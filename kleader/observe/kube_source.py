@@ -63,7 +63,7 @@ class Scope(NamedTuple):
 
     namespace: str
     name: str = ""
-    all_leases: bool = False  # also those of nodes and of API servers, which elect nobody
+    all_leases: bool = False  # also those of nodes and of API servers, which have no candidates
 
 
 class KubeSource:

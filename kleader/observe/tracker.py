@@ -252,7 +252,7 @@ def _unexpected(holder: str, before: LockSnapshot, was: LockState, left: float) 
     """How a term began for which the lock was not available."""
     former = called(before.record.holder)
     if holder == former:
-        return " anew"
+        return " again"
     rest = f", which had {_short(left)} left" if 0 < left < math.inf else ""
     return f" instead of {former}{rest}" if former and was is LockState.HELD else ""
 

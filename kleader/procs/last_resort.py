@@ -1,7 +1,7 @@
 """Kills where the killer itself has failed: with kill(2) and waitpid(2) alone, and no code of the killer's.
 
-Whatever the killer has failed of (a call that this Python lacks, no memory, no descriptors, a bug) must not fail here
-too. So nothing here is shared with it, little is allocated, and no function raises: it tries again.
+The cause of the killer's failure (a call that this Python lacks, no memory, no descriptors, a bug) must not be a cause
+here. So nothing here is shared with the killer, little is allocated, and no function raises: it tries again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def kill_children(command: int, *excluded: Container[int]) -> None:
     """In the supervisor: SIGKILL for each child but ``excluded`` pids until no other is left, or none can be listed.
 
     ``command``: the pid of the command's main process, whose process group is killed first; 0: it does not run. The
-    group is killed only while that process is our child and leads it: then nobody else can have the number.
+    group is killed only while that process is our child and leads it: then no other group has the number.
     """
     failures = 0
     while failures < _MAX_FAILURES:
@@ -45,7 +45,7 @@ def kill_children(command: int, *excluded: Container[int]) -> None:
                 _send(os.kill, command)  # this needs no list of children
         try:
             time.sleep(_PAUSE)
-        except BaseException:  # noqa: BLE001 - likewise
+        except BaseException:  # noqa: BLE001 - it must not keep this from the next try
             failures += 1
 
 

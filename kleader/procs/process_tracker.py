@@ -77,7 +77,7 @@ class ProcessTracker:
         """SIGKILL at once for the whole cgroup that kleader was started alone in, this process included.
 
         For processes that fork faster than they are found, past kill_at. Not beside a process that was there before
-        kleader, nor while a known process is in another cgroup: nobody would be left to kill it.
+        kleader, nor while a known process is in another cgroup: no process would be left to kill that one.
         """
         if not self._bystanders.any_from_start:
             cgroup.kill_all(self._cgroup, [pid for pid, start in self._known.items() if is_alive(pid, start)])
@@ -160,11 +160,11 @@ def has_survivors(
     for _ in range(2):
         for pid, process in system.processes().items():
             environment = b"\0" + system.environment(pid)
-            condemned = bool(killed_incarnation) and dead_term in environment
+            is_of_dead_term = bool(killed_incarnation) and dead_term in environment
             if process.dead or any(term in environment for term in own):
                 continue
-            if condemned or all(variable in environment for variable in wanted):
+            if is_of_dead_term or all(variable in environment for variable in wanted):
                 found = True
-                if condemned and pid not in {os.getpid(), os.getppid()}:
+                if is_of_dead_term and pid not in {os.getpid(), os.getppid()}:
                     system.sigkill(process)
     return found

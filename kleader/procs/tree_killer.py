@@ -47,7 +47,7 @@ class ProcessTree:
         self.group = 0  # the process group that was made for the command; 0: it has none of its own
 
     def children(self) -> list[int] | None:
-        """The pids of those that are children of this process: theirs until reaped. None: no descriptor is free."""
+        """The pids of the tree's processes that are children of this one. None: no descriptor is free."""
         try:
             found, bystanders = system.children(self.own_pids), self.bystanders.living()
         except OSError:

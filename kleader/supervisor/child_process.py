@@ -1,4 +1,4 @@
-"""The processes that kleader starts beside the command: the elector, the exporter, the keepers of hooks and standby."""
+"""The processes that kleader starts besides the command: elector, exporter, and subreapers of hooks and standby."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _RESEND_SECONDS = 1.0  # until a status that found no room on the link is sent a
 
 
 class StatusServer:
-    """Answers ``kleader is-leader``. Whoever can reach the socket gets the same answer; nothing is read from it."""
+    """Answers ``kleader is-leader``. Every process that connects gets the same answer; nothing is read from it."""
 
     def __init__(self, name: str, log: Log) -> None:
         self._socket: socket.socket | None = None

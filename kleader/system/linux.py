@@ -80,7 +80,7 @@ def take_priority(level: int) -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
-            return  # somebody has chosen already
+            return  # an operator has chosen already
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(level))
     except OSError:
         return

@@ -152,7 +152,7 @@ def children(but: Collection[int]) -> list[int]:
 
 
 def entered(seen: set[int]) -> list[Process]:  # noqa: ARG001
-    """Nobody: there are no PID namespaces."""
+    """None: there are no PID namespaces."""
     return []
 
 

@@ -33,7 +33,7 @@ def process(pid: int) -> Process | None:
 
 
 def myself() -> Process:
-    """The calling process. OSError, with the mend, where /proc is another PID namespace's: no tree is seen in it."""
+    """The calling process. OSError, with the remedy, where /proc is another PID namespace's."""
     try:
         shown = os.readlink("/proc/self")
     except OSError:
@@ -69,7 +69,7 @@ def below(root: int, but: Collection[int]) -> Iterator[Process]:
         if pid in seen:
             continue
         each, children = _family(pid)
-        if each and each.parent in seen and each.parent not in but:  # else its pid is somebody else's by now
+        if each and each.parent in seen and each.parent not in but:  # else another process has its pid by now
             seen.add(pid)
             waiting += children
             yield each
@@ -78,9 +78,9 @@ def below(root: int, but: Collection[int]) -> Iterator[Process]:
 def children(but: Collection[int]) -> list[int]:
     """The children of this process, dead or alive, without those. OSError: too many open files.
 
-    This process is single-threaded and alone reaps them: their pids stay theirs until then, and who exists when the
-    reading begins is still there when it ends. So none is proof, as long as orphans come here, that no descendant is
-    alive outside the trees of ``but``.
+    This process is single-threaded and alone reaps them: no other process gets their pids until then, and a child
+    that exists when the reading begins is still listed when it ends. So an empty list is proof, as long as orphans come
+    to this process, that no descendant is alive outside the trees of ``but``.
     """
     me = os.getpid()
     if _LISTS_CHILDREN:
@@ -89,7 +89,7 @@ def children(but: Collection[int]) -> list[int]:
 
 
 def entered(seen: set[int]) -> list[Process]:
-    """As PID 1: who has entered this PID namespace from outside, and so has no parent in it.
+    """As PID 1: the processes that entered this PID namespace from outside, and so have no parent in it.
 
     ``seen``: pids that were looked at before, which this keeps up to date.
     """
@@ -117,8 +117,8 @@ def kill(target: Process, signum: int = signal.SIGKILL) -> bool:
 def sigkill(target: Process) -> bool:
     """SIGKILL for this very process, and at once for the whole process group that it leads. False if it is not ours.
 
-    A group is killed only by its leader, which is not reaped yet: so nobody else can have the number. Who leads one is
-    not in kleader's group, and others can join a group only of their own accord.
+    A group is killed only with its leader, which is not reaped yet, so that the number is still this group's. A process
+    that leads a group is not in kleader's group, and no process joins a group except by its own call.
     """
     try:
         if target.group == target.pid > 1 and _same(target):

@@ -49,7 +49,7 @@ def test_a_kubeconfig_reader_that_takes_too_long_is_ended(
     monkeypatch.setattr(credentials, "_READER_TIMEOUT", 0.5)
 
     async def ask() -> None:
-        with pytest.raises(SetUpError, match="took longer than 0s: its exec plugin may be waiting for somebody to log"):
+        with pytest.raises(SetUpError, match="took longer than 0s: its exec plugin may be waiting for a login"):
             await slow.refresh()
 
     asyncio.run(ask())

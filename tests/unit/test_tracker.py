@@ -127,7 +127,7 @@ def test_an_acquisition_of_a_lock_that_was_held_is_reported_with_the_time_that_w
 
 def test_the_same_holder_may_lead_a_new_term_or_renew_after_its_lease_has_expired() -> None:
     story = Story(lock())
-    assert story.shows(lock(n=1, incarnation="i"), after=1) == ["a leads anew"]
+    assert story.shows(lock(n=1, incarnation="i"), after=1) == ["a leads again"]
     story.passes(15)
     assert story.shows(lock(n=2, incarnation="i"), after=2) == ["a has renewed it after all, 2s too late"]
 

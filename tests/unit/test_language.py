@@ -1,0 +1,90 @@
+"""The code speaks the words of its field: no word of an earlier private language is left in the package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+KLEADER = Path(__file__).parents[2] / "kleader"
+# The private word, and the word of the field. None of them has another meaning here: names, docstrings, comments, logs.
+STANDARD = {
+    "anew": "again",
+    "bereft": "pod_gone",
+    "blindly": "after a fault",
+    "clearance": "wait until clear",
+    "condemned": "kill marker",
+    "deaf": "ignores TERM",
+    "desk": "status server",
+    "doomed": "kill marker",
+    "drowsy": "suspend requested",
+    "errand": "best-effort call",
+    "guest": "shared connection",
+    "hear": "receive",
+    "heard": "received",
+    "hears": "receives",
+    "hindrance": "blocked reason",
+    "hurry": "kill now",
+    "impatient": "at the end of the wait",
+    "keeper": "subreaper",
+    "keepers": "subreapers",
+    "likewise": "the fact, once more",
+    "mind": "check, note",
+    "minded": "checked",
+    "minder": "elector process",
+    "mute": "unreachable",
+    "nobody": "no process, no candidate",
+    "owed": "release pending",
+    "parted": "release sent",
+    "polite": "termination signal",
+    "prevail": "last option wins",
+    "quit": "shutdown signal",
+    "rehearse": "dry run",
+    "road": "connection",
+    "roll": "ping of the candidates",
+    "shelf": "resource kind",
+    "somebody": "another process, an operator",
+    "spared": "excluded",
+    "strike": "kill",
+    "struck": "signalled",
+    "stumbles": "consecutive failures",
+    "sweep": "kill the tree",
+    "sweeps": "kills the tree",
+    "swept": "killed",
+    "torn": "incomplete",
+    "traits": "properties",
+    "trouble": "last error",
+    "twofold": "multilock",
+    "unwanted": "not preferred",
+    "vacant": "free",
+    "whoever": "the process, the candidate",
+    "whom": "the process, the candidate",
+}
+EXCEPTIONS = {"cli/workload.py": {"nobody"}, "cli/manifest.py": {"nobody"}}  # the user of that name
+UNWRITTEN = {  # still to be put into the words of the field
+    *("election/elector.py", "election/events.py", "election/for_life.py", "election/lock_delay.py"),
+    *("election/look.py", "election/record.py", "election/release.py", "election/renew.py"),
+    *("election/transition.py", "elector/api_run_record.py", "elector/loop.py"),
+}
+PATHS = sorted(name for path in KLEADER.rglob("*.py") if (name := str(path.relative_to(KLEADER))) not in UNWRITTEN)
+
+
+def words(text: str) -> set[str]:
+    """Every word, also of names in snake_case and CamelCase, in lower case."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_no_private_word_is_left(name: str) -> None:
+    found = words((KLEADER / name).read_text("utf-8")) & STANDARD.keys() - EXCEPTIONS.get(name, set())
+    assert not found, {word: STANDARD[word] for word in found}
+
+
+def test_a_private_word_is_found_in_a_name_a_comment_and_a_sentence() -> None:
+    assert words("class FileKeeper:\n    def _hear(self): ...  # likewise\n'Nobody leads'") >= {
+        "keeper",
+        "hear",
+        "nobody",
+    }
+    assert "mind" not in words("a reminder")
