@@ -69,6 +69,7 @@ def install(root: Path, destdir: str = "") -> Path:
     tree = lib / f"kleader-{version()}-{digest()}"
     lib.mkdir(parents=True, exist_ok=True)
     if not tree.exists():
+        print(f"installing {tree}: fetching and compiling take a minute", flush=True)
         with tempfile.TemporaryDirectory(prefix=".kleader-", dir=lib) as scratch:
             new = Path(scratch, "tree")
             build(new)
