@@ -27,7 +27,7 @@ from typing import Protocol
 from kleader.election import acquire, for_life, hold, look, release, renew
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
-from kleader.election.state import Candidate, Phase, State
+from kleader.election.state import Candidate, Phase, State, begin_candidacy
 from kleader.election.transition import Transition
 
 __all__ = ["Candidate", "Phase", "State", "step"]
@@ -60,16 +60,16 @@ def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action,
             (for_life if turn.state.me.non_expiring else acquire).saw(turn, observed)
         case e.WatchEnded():
             look.watch_ended(turn, event)
-        case e.AllProcessesExited(wanted, to):
-            turn.state.restart = None  # no new candidacy follows the last one, if that is still being given up
-            release.close(turn, release=wanted or for_life.owes(turn.state), to=to)
+        case e.AllProcessesExited(wanted, to, record):
+            release.close(turn, release=wanted or for_life.owes(turn.state), to=to, record=record)
         case e.SupervisorUnresponsive(reason):
             if turn.state.phase is Phase.LEADING:
                 renew.lose(turn, reason, kill_now=turn.state.me.non_expiring)  # else its end comes by the deadline
-        case e.Restart():
-            _restart(turn, event)
+        case e.Restart(incarnation):  # whatever went before: the supervisor may be the first to judge a term lost
+            turn.unwatch()
+            turn.state = begin_candidacy(turn.state, incarnation)
     phase = None
-    while phase is not turn.state.phase and (part := _part(turn.state)):  # a release may end in a new candidacy
+    while phase is not turn.state.phase and (part := _part(turn.state)):
         phase = turn.state.phase
         part.proceed(turn)
     return turn.state, tuple(turn.actions)
@@ -116,13 +116,3 @@ def _failed(turn: Transition, part: _Part, request: e.Get | e.Write, failure: Fa
         turn.state.last_error = failure.message
         turn.do(e.Report("lock_request_failed", failure.message))
     part.failed(turn, request, failure)
-
-
-def _restart(turn: Transition, event: e.Restart) -> None:
-    """Start anew, whatever went before: the supervisor may have been the first to judge the term lost."""
-    if event.release and turn.state.phase is Phase.LEADING:
-        turn.state.restart = event
-        release.close(turn, release=True, to=event.to)
-    else:
-        turn.unwatch()
-        turn.begin_candidacy(event)

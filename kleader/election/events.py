@@ -163,11 +163,13 @@ class WatchEnded:
 class AllProcessesExited:
     """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end.
 
-    ``to``: to this candidate, and to nobody else.
+    ``to``: to this candidate, and to nobody else. ``record``: a leader that does not release the lock renews it once
+    more, since its last write records the run.
     """
 
     release: bool
     to: str = ""
+    record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +181,9 @@ class SupervisorUnresponsive:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Become a candidate once more, under a new incarnation. Nothing of the last one is alive; what it did is void.
-
-    With ``release`` the term ended in good order: the lock is given up first, ``to`` as in AllProcessesExited.
-    ``aside``: somebody wants another to lead, so for a lease duration nothing is done to do so again.
-    """
+    """Become a candidate once more, under a new incarnation: the term was lost, and none of its processes is alive."""
 
     incarnation: str
-    release: bool = False
-    to: str = ""
-    aside: bool = False
 
 
 Event = (

@@ -14,24 +14,30 @@ from kleader.election.transition import Transition  # noqa: TC001 - as everywher
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
 _UNPROVEN = "whoever held it before may still run"
+_KEPT = "asked not to"
 
 
-def close(turn: Transition, *, release: bool, to: str = "") -> None:
+def close(turn: Transition, *, release: bool, to: str = "", record: bool = False) -> None:
     """No process of this candidate's command is alive. Release what is, or may be, its own (rule 7).
 
-    After a loss it may be another candidate's. ``to``: the candidate that a term is handed over to.
+    After a loss it may be another candidate's. ``to``: the candidate that a term is handed over to. ``record``: a
+    leader's last write records the run, also one that does not release the lock.
     """
     state, now = turn.state, turn.now.boot
     leading = state.phase is Phase.LEADING
-    if not release:
-        turn.end(released=False, why="asked not to")
+    if state.phase is Phase.RELEASING:
+        return  # the end was told before
+    if not (release or (record and leading)):
+        turn.end(released=False, why=_KEPT)
     elif leading or (state.phase is Phase.FOLLOWING and _may_hold(state)):
         turn.unwatch()
         state.stale = state.stale or not state.held_by_me(state.observed)
         state.phase, state.next_request_at, state.consecutive_failures = Phase.RELEASING, now, 0
         patience = state.me.request_timeout * (2 if state.pending else 1)  # what is under way may use up one of them
         state.release_by = min(now + patience, inf if state.me.non_expiring else state.kill_at)
-        state.successor = to if leading else ""
+        state.successor, state.keeps_lock = to if leading else "", not release
+        if state.keeps_lock and isinstance(state.pending, e.Write):
+            state.pending, state.stale = None, 1  # it does not record the run
         proceed(turn)
     elif state.phase is Phase.FOLLOWING:
         turn.end(released=False, why="the lock is not held")
@@ -56,11 +62,13 @@ def proceed(turn: Transition) -> None:
         return
     timeout = min(state.me.request_timeout, state.release_by - now)
     if timeout <= 0:
-        turn.end(released=False, why=state.last_error or "the API server has not answered in time")
+        _fail(turn, state.last_error or "the API server has not answered in time")
     elif now < state.next_request_at:
         return
     elif state.stale or state.observed is None:
         turn.send(e.Get(state.serial, timeout))
+    elif state.keeps_lock:
+        renew.write(turn, timeout)
     elif state.observed.incomplete:
         turn.end(released=False, why=_UNPROVEN)  # another candidate may have had the missing object
     else:
@@ -92,8 +100,10 @@ def _release(turn: Transition, base: Observed, timeout: float) -> None:
 
 
 def wrote(turn: Transition, write: e.Write, observed: Observed) -> None:
-    """Released; or the answer to what was under way when the end came."""
-    if write.incarnation:
+    """Released, or renewed for the last time; or the answer to what was under way when the end came."""
+    if turn.state.keeps_lock:
+        turn.end(released=False, why=_KEPT)
+    elif write.incarnation:
         turn.state.observed, turn.state.stale = observed, 0
     else:
         turn.end(released=True, why=_successor(turn))
@@ -131,8 +141,14 @@ def got(turn: Transition, observed: Observed | None) -> None:
         if done and sent:
             turn.end(released=True, why=_successor(turn))  # by a write whose answer was lost, or a previous elector's
         else:
-            why = _UNPROVEN if state.held_by_me(observed) else "the lock is no longer ours"
-            turn.end(released=False, why=why)
+            _fail(turn, _UNPROVEN if state.held_by_me(observed) else "the lock is no longer ours")
+
+
+def _fail(turn: Transition, why: str) -> None:
+    """End the term without its last write."""
+    if turn.state.keeps_lock:
+        turn.do(e.Report("run_not_recorded", f"the run is not recorded: {why}"))
+    turn.end(released=False, why=why)
 
 
 def _is_mine(turn: Transition, observed: Observed) -> bool:

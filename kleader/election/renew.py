@@ -28,10 +28,10 @@ def renew(turn: Transition) -> None:
     if state.stale:
         turn.send(e.Get(state.serial, min(state.me.request_timeout, state.stop_at - now)))
     else:
-        _write(turn)
+        write(turn, min(state.me.request_timeout, state.stop_at - now))
 
 
-def _write(turn: Transition) -> None:
+def write(turn: Transition, timeout: float) -> None:
     """Over what was observed; where the object is gone, it is created: t0 moves only with the answer (rule 6)."""
     state, base = turn.state, turn.state.observed
     renewed = turn.fresh_time(base.record.renewed if base else max(state.renew_times or (), default=None))
@@ -41,7 +41,6 @@ def _write(turn: Transition) -> None:
     )
     if state.renew_times is not None:
         state.renew_times |= {renewed}
-    timeout = min(state.me.request_timeout, state.stop_at - turn.now.boot)
     turn.send(e.Write(state.serial, timeout, base, record, state.incarnation))
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from math import inf
 from operator import attrgetter
 
-from kleader.election.events import AcquireFailed, Get, Observed, Restart, Write
+from kleader.election.events import AcquireFailed, Get, Observed, Write
 from kleader.election.record import Record
 from kleader.election.timing import FIRST_TRY, Timing
 
@@ -104,7 +104,7 @@ class State:
     unanswered_release_base: Observed | None = None  # a release may have been written over it
     exit_reason: AcquireFailed | None = None
     successor: str = ""  # the candidate that the lock is handed over to; "": any
-    restart: Restart | None = None  # the candidacy that follows this one's release
+    keeps_lock: bool = False  # the last write is a renewal, which records the run
 
     @property
     def known(self) -> bool:

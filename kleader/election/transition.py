@@ -9,7 +9,7 @@ from kleader.election import events as e
 from kleader.election.duration import text
 from kleader.election.events import Action, Failure, Instant, Kind
 from kleader.election.record import UNKNOWN, fresh_time
-from kleader.election.state import Phase, State, begin_candidacy
+from kleader.election.state import Phase, State
 from kleader.election.timing import JITTER
 
 _MOST_JITTERED = 1.1  # times the seconds of stay_away
@@ -104,21 +104,10 @@ class Transition:
             self.state.watch_began_at = inf
             self.do(e.Unwatch())
 
-    def begin_candidacy(self, restart: e.Restart) -> None:
-        """Contend once more; where another candidate is to lead, after a lease duration without a request."""
-        self.state = begin_candidacy(self.state, restart.incarnation)
-        if restart.aside:
-            self.stand_aside()
-
     def end(self, *, released: bool, why: str = "") -> None:
-        """End the candidacy, or begin the next one. The answer to what is still under way does not matter any more."""
+        """End the candidacy. The answer to what is still under way does not matter any more."""
         state = self.state
         self.unwatch()
-        if state.restart:
-            what = f"released the lock{why and ': '}{why}" if released else f"did not release the lock: {why}"
-            self.do(e.Report("released" if released else "not_released", what, usual=released))
-            self.begin_candidacy(state.restart)
-            return
         if state.phase is not Phase.OVER:
             self.do(state.exit_reason or e.Released(released, why))
         state.phase, state.pending = Phase.OVER, None

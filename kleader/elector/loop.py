@@ -69,7 +69,6 @@ class Loop:
         self._recorder: EventRecorder | None = None
         self._predecessor = Predecessor()
         self._run_record = RunRecord(plan, log)
-        self._unreleased = ""  # the incarnation of a term that ends without a release
         self._term = 0
         self._state: State | None = None
         self._tracker: ProcessTracker | None = None
@@ -154,7 +153,6 @@ class Loop:
             self._say(facts)
         if self._lock and before.incarnation != self._state.incarnation:
             self._lock.register()
-            self._run_record.forget(self._lock)
         self._predecessor.note(self._state, now.boot, self._log)
         if self._lock and self._recorder:
             self._recorder.follow(self._lock, self._state)
@@ -247,7 +245,7 @@ class Loop:
                     request, await lock.write(request.base, request.record, request.incarnation, timeout)
                 )
         except LockError as error:
-            self._run_record.refused(lock, error.failure)
+            self._run_record.refused(lock, request, error.failure)
             event = e.RequestFailed(request, error.failure)
         if self._requesting is asyncio.current_task():
             self._requesting = None
@@ -259,8 +257,7 @@ class Loop:
         if state is None or state.phase is not Phase.RELEASING:
             return 0.0
         took = await self._recorder.settle(timeout / 2) if self._recorder else 0.0
-        last = (state.restart is None or state.restart.aside) and not write.record.holder
-        return took + (await self._leave(timeout - took) if last else 0.0)
+        return took + (0.0 if write.record.holder else await self._leave(timeout - took))
 
     async def _leave(self, timeout: float) -> float:
         """Before the lock is given up, and at any end: or the next might be this one again. Seconds that it took."""
@@ -276,8 +273,6 @@ class Loop:
         return system.clock() - began
 
     async def _end(self, last_words: m.Message) -> None:
-        if self._lock and self._unreleased:
-            await self._run_record.add(self._lock, self._unreleased, self._plan.request_timeout)
         await self._leave(min(self._plan.request_timeout, _PARTING))
         self._say(last_words)
         self._over.set()
@@ -337,15 +332,13 @@ class Loop:
             self._term += 1
             self._log.role = "candidate"
             self._guard(message.incarnation)
-            self._feed(e.Restart(message.incarnation, message.release, message.to, message.aside))
+            self._feed(e.Restart(message.incarnation))
 
     def _all_exited(self, message: m.Empty) -> None:
         self._disarm()
-        if self._state and self._state.phase is Phase.LEADING and not message.release:
-            self._unreleased = self._state.incarnation
         if self._fresh and self._state is None:
             self._tasks.spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
-        self._feed(e.AllProcessesExited(message.release, message.to))
+        self._feed(e.AllProcessesExited(message.release, message.to, record=self._run_record.ran is not None))
 
     def _tell_label(self, *, runs: bool) -> None:
         self._runs = runs

@@ -66,7 +66,7 @@ class Stopping(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """The command was started in this term, and all its processes are dead: for the record, before Empty or Again."""
+    """The command was started in this term, and all its processes are dead: for the record, before Empty."""
 
     term: int
     token: str
@@ -77,7 +77,10 @@ class Ran(NamedTuple):
 
 
 class Empty(NamedTuple):
-    """All processes of the command are dead. The elector releases the lock if told to, ``to`` a candidate, and ends."""
+    """All processes of the command are dead. The elector releases the lock if told to, ``to`` a candidate, and ends.
+
+    Its last write records the run, if a Ran came before.
+    """
 
     term: int
     release: bool
@@ -85,16 +88,10 @@ class Empty(NamedTuple):
 
 
 class Again(NamedTuple):
-    """All processes of the command are dead; a new candidacy begins, with a new incarnation.
-
-    ``release``, ``to``: as of Empty, before. ``aside``: first give other candidates the time to acquire the lock.
-    """
+    """The lock was lost, and all processes of the command are dead: a new candidacy begins, with a new incarnation."""
 
     term: int
     incarnation: str
-    release: bool
-    to: str = ""
-    aside: bool = False
 
 
 # --- from the elector

@@ -33,7 +33,7 @@ class Lock(Protocol):
     """
 
     namespace: str
-    ended_run: Run | None  # recorded by each later write that releases the lock or hands it over
+    ended_run: Run | None  # recorded by each later write
 
     @property
     def properties(self) -> LockProperties:
@@ -60,9 +60,6 @@ class Lock(Protocol):
 
     def runs(self, seen: Observed) -> list[Run]:
         """The latest runs that the lock's objects keep, newest first."""
-
-    async def add_run(self, base: Observed, run: Run, timeout: float) -> None:
-        """Record a run over exactly the observation ``base``, and change nothing else: this renews nothing."""
 
     def references(self, seen: Observed) -> Sequence[dict[str, str]]:
         """The objects of the lock, as an Event refers to them (core/v1 ObjectReference)."""

@@ -20,7 +20,6 @@ from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.kube.errors import LockError
 from kleader.kube.merged_watch import merge_watches
-from kleader.kube.timeout import seconds_left
 from kleader.locks import run_history
 
 if TYPE_CHECKING:
@@ -112,13 +111,6 @@ class MultiLock:
         """The runs of both: either may be gone, or be behind after half a write."""
         found = [lock.runs(part) if part else [] for lock, part in zip(self._locks, seen.base, strict=True)]
         return run_history.merge(*found)
-
-    async def add_run(self, base: Observed, run: Run, timeout: float) -> None:
-        """Record it in both."""
-        left = seconds_left(timeout)
-        for lock, part in zip(self._locks, base.base, strict=True):
-            if part:
-                await lock.add_run(part, run, left())
 
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """To those that are there."""

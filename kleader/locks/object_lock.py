@@ -132,10 +132,6 @@ class ObjectLock:
         """The annotation LAST_RUN."""
         return run_history.read(annotation(seen.base, LAST_RUN))
 
-    async def add_run(self, base: Observed, run: Run, timeout: float) -> None:
-        """Change the annotation LAST_RUN."""
-        await self._annotate(base, LAST_RUN, run_history.write(run_history.add(self.runs(base), run)), timeout)
-
     # --- for commands
 
     async def leave_request(self, base: Observed, request: Request, timeout: float) -> Observed:
@@ -200,7 +196,7 @@ class ObjectLock:
         annotations = string_map(metadata.get("annotations"))
         kept = {key: text for key, text in annotations.items() if key not in lock_annotations.ALL}
         metadata["annotations"] = kept | ({INCARNATION: incarnation} if incarnation else {})
-        if self.ended_run and not incarnation:  # the lock is released, or handed over
+        if self.ended_run:
             runs = run_history.add(run_history.read(kept.get(LAST_RUN)), self.ended_run)
             metadata["annotations"][LAST_RUN] = run_history.write(runs)
         metadata["labels"] = {**string_map(metadata.get("labels")), **self._labels}

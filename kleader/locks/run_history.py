@@ -1,8 +1,8 @@
 """The latest runs of a lock's command, which the lock itself keeps: for ``--once``, ``--once-per`` and ``status``.
 
-The write that releases the lock adds the run, so that no candidate acquires the lock between the two. The next leader
-reads the runs in the answer to the acquiring write, under the lock. They decide only whether a command is run again,
-never who leads.
+The last write of a term adds the run: the release, or with --no-release one more renewal. So no candidate acquires the
+lock between the end of the term and its record. The next leader reads the runs in the answer to the acquiring write,
+under the lock. They decide only whether a command is run again, never who leads.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ class ElectorProcess:
         self._early_deaths = 0
         self._ending = False  # it was asked to end, and no other one is to follow
         self._shutdown_at = math.inf  # when an elector that was asked to end is killed
-        self._release_pending = False  # it is wanted, and no elector has answered
-        self._release_sent = False  # to an elector that lived, as far as its link tells
-        self._release_answered = False
+        self._end_pending = False  # a release or a record of the run is wanted, and no elector has answered
+        self._end_sent = False  # to an elector that lived, as far as its link tells
+        self._end_answered = False
         self.other_version = False  # kleader was upgraded: the next elector would be of another version
         self.start_failed = False  # there was no room for the last one
         self.restarts = 0  # after one that failed
@@ -157,7 +157,7 @@ class ElectorProcess:
     def due(self, state: State, term: Term) -> float:
         """When :meth:`check` has something to do."""
         if state in ENDING:
-            return self._shutdown_at if self.process.pid else 0.0 if self._release_pending else math.inf
+            return self._shutdown_at if self.process.pid else 0.0 if self._end_pending else math.inf
         if state is not State.WAITING and (term.lost or state is State.ENDED or not self._plan.lock):
             return math.inf
         if self.other_version:
@@ -170,9 +170,9 @@ class ElectorProcess:
     def check(self, state: State, term: Term, now: float) -> None:
         """Start an elector where one is missing; kill one that hangs or does not end.
 
-        One that died before it was asked for the release is replaced, once. One that died afterwards is replaced only
-        where the lock does not expire: elsewhere its release may have been done, and the record that another elector
-        would find have been put back.
+        One that died before it was asked for the release is replaced, once. The next elector of one that died
+        afterwards only records the run, unless the lock does not expire: the release may have been done, and the record
+        that the next elector would find have been put back.
         """
         if now < self.due(state, term):
             return
@@ -185,42 +185,50 @@ class ElectorProcess:
                 self.replace(now)  # before the log, whose disk may hang
                 self._log.warning("the elector is silent: replacing it", event="elector_unresponsive")
         elif state in ENDING:
-            self._release_pending = False
-            if self._release_sent and self._plan.lock != FOR_LIFE:
+            self._end_pending = False
+            release, to = term.release_decision(release=self._plan.release)
+            if release and self._end_sent and self._plan.lock != FOR_LIFE:
                 what = f"did not release the lock: the elector died; {self._unreleased}"
                 self._log.warning(what, event="not_released")
-            elif now < self._shutdown_at and not self.other_version:
+                release, self._end_answered = False, True
+            if (release or self._run(term)) and now < self._shutdown_at and not self.other_version:
                 self._start(state, term, now)
-                release, to = term.release_decision(release=True)
-                self.send_end(term, m.Empty(term.number, release, to))
+                self._send_end(term, release, to)
         elif not self.cannot_work or state is not State.WAITING:
             self._start(state, term, now)
 
     def contend(self) -> None:
         """A candidacy follows a time without contention."""
-        self._ending, self._shutdown_at, self._release_answered, self._silent_since = False, math.inf, False, math.inf
+        self._ending, self._shutdown_at, self._end_answered, self._silent_since = False, math.inf, False, math.inf
 
     def end(self, term: Term, now: float) -> None:
-        """No process of the term is alive: it releases what this candidate may hold, then ends."""
+        """No process of the term is alive: it releases what this candidate may hold, records the run, then ends."""
         requests = self.launcher.releases and not term.lost
         release, to = term.release_decision(release=self._plan.release)
         timeout = 2 * self._plan.request_timeout if requests else 0.0  # a request may be under way
         self._ending, self._shutdown_at = True, now + _SHUTDOWN_SECONDS + timeout
-        self._release_pending = requests and release and term.lead is not None and not self._release_answered
-        self._release_sent = self._channel is not None
+        wanted = (requests and release and term.lead is not None) or self._run(term) is not None
+        self._end_pending = wanted and not self._end_answered
+        self._end_sent = self._channel is not None
         if not term.lead and not self.launcher.releases:
             self.process.kill()  # a file lock that it may have acquired is free when kleader has ended
-        self.send_end(term, m.Empty(term.number, release, to))
+        self._send_end(term, release, to)
 
-    def send_end(self, term: Term, end: m.Empty | m.Again) -> None:
+    def _send_end(self, term: Term, release: bool, to: str) -> None:  # noqa: FBT001 - as in Empty
         """Send that no process of the term is alive, after what is to be recorded of its run."""
-        if term.ran and term.lead:
-            self.send(term.ran)
-        self.send(end)
+        if ran := self._run(term):
+            self.send(ran)
+        self.send(m.Empty(term.number, release, to))
+
+    def _run(self, term: Term) -> m.Ran | None:
+        """The run that the lock is to record: nothing is written to a lock that was lost."""
+        return term.ran if term.lead and not term.lost and self._plan.lock != FOR_LIFE else None
 
     def released(self, answer: m.Released, term: Term) -> None:
         """It has done about the lock what it could."""
-        self._release_pending, self._release_answered = False, True
+        first, self._end_pending, self._end_answered = not self._end_answered, False, True
+        if not first:
+            return
         if answer.released:
             self._log.info(f"released the lock{answer.why and ': '}{answer.why}", event="released")
         elif term.lead and not (self._plan.release or term.asked):
@@ -232,9 +240,9 @@ class ElectorProcess:
 
     def abandon(self) -> None:
         """Kill one that takes too long over its end."""
-        self._shutdown_at, self._release_pending = math.inf, False
+        self._shutdown_at, self._end_pending = math.inf, False
         self.process.kill()
-        if not self._release_answered:
+        if not self._end_answered:
             self._log.warning("the elector did not end in time: not released", event="not_released")
 
     @property

@@ -11,6 +11,7 @@ import os
 import signal
 
 from kleader import system
+from kleader.election.duration import text
 from kleader.exits import FAILED, NOT_ACQUIRED, SIGNALLED
 from kleader.ipc import messages as m
 from kleader.ipc.plan import FOR_LIFE
@@ -171,6 +172,7 @@ class RunStateMachine:
             self._on_end.start(now)
             if self._run.term.lead:
                 self._run.next_candidacy()
+                self._standby.contend(now)
             if self._health.healthy and now >= self._contend_at:
                 self._elector.contend()
                 self._run.fire(Event.CONTEND)
@@ -295,19 +297,24 @@ class RunStateMachine:
             self._end(term.status, now)
 
     def _contend_again(self, now: float) -> None:
-        healthy, plan = self._health.healthy, self._plan
+        """After a loss the elector goes on: another one may find no credentials without a network.
+
+        After any other end it releases the lock, records the run, and ends; the next candidacy has another one.
+        """
+        healthy, plan, previous = self._health.healthy, self._plan, self._run.term
         # of leader-for-life only a new elector can tell these from processes of an earlier candidacy
         accompanied = plan.lock == FOR_LIFE and (plan.standby or plan.health or plan.on_new_leader or plan.on_end)
-        if self._elector.fd is None or not healthy or accompanied:  # one that has just died releases by another one
-            self._stop_contending(now, 0.0 if healthy and not self._run.term.asked else plan.lease_duration)
+        if previous.asked or not previous.lost or self._elector.fd is None or not healthy or accompanied:
+            if previous.asked:
+                pause = text(plan.lease_duration)
+                self._log.info(f"standing aside for {pause}, for another to lead", event="standing_aside")
+            self._stop_contending(now, 0.0 if healthy and not previous.asked else plan.lease_duration)
             return
         self._run.fire(Event.CONTEND)
         self._deadline.end()
-        previous = self._run.next_candidacy()
+        self._run.next_candidacy()
         self._standby.contend(now)
-        release, to = previous.release_decision(release=plan.release)
-        again = m.Again(previous.number, self._run.term.incarnation, release, to, previous.asked)
-        self._elector.send_end(previous, again)
+        self._elector.send(m.Again(previous.number, self._run.term.incarnation))
 
     def _stop_contending(self, now: float, seconds: float) -> None:
         """No process of a term is alive. No elector contends until the candidate is healthy, nor for ``seconds``."""

@@ -66,6 +66,19 @@ class Request(NamedTuple):
     answer: int | None = None
 
 
+class End(NamedTuple):
+    """How a term ends whose command is dead: released or kept, to whom, and whether another candidacy follows."""
+
+    release: bool = True
+    to: str = ""
+    contends: bool = False
+
+    @property
+    def event(self) -> e.AllProcessesExited:
+        """What the elector is told. Its last write records the run."""
+        return e.AllProcessesExited(self.release, self.to, record=True)
+
+
 class Member(NamedTuple):
     """A candidate: its supervisor, and what belongs to it."""
 
@@ -77,7 +90,7 @@ class Member(NamedTuple):
     command: int = DEAD
     term: tuple[float, float, int, int] | None = None  # stop_at, dead at, acquired, transitions
     killed: bool = False  # the supervisor has still to notice that nothing of the term is alive
-    ends: tuple[bool, str] | None = None  # whether, and to whom, to release, and no candidacy follows
+    ends: End | None = None
     requests: tuple[Request, ...] = ()
     watch: int = -1  # how many versions it has told of; -1: there is none
 
@@ -196,9 +209,7 @@ class Explored:
             self._step(world, who, event, "gets another elector")
             return
         for next_world in self._stepped(world, who, event, "gets another elector"):
-            release, to = one.ends
-            told = e.AllProcessesExited(release, to)
-            self._step(next_world, who, told, "gets another elector, to release")
+            self._step(next_world, who, one.ends.event, "gets another elector, for the end")
 
     def _elector(self, state: State) -> int:
         return self.electors.number(later(renumbered(state), 0.0))
@@ -289,16 +300,11 @@ class Explored:
             dead = one._replace(command=DEAD)
             if one.elector == GONE:  # the next one may release: it is the first that is asked to
                 self._add(_put(world, who, dead._replace(killed=True)), who, "'s command ends")
-                self._add(_put(world, who, dead._replace(ends=(True, ""))), who, "'s command ends for good")
+                self._add(_put(world, who, dead._replace(ends=End())), who, "'s command ends for good")
                 return
-            again = one.candidacy + 1
-            incarnation = self._incarnation(who, again)
-            for to in ("", self.names[1 - who]):
-                more = f", {to} is to lead" if to else ""
-                anew = _put(world, who, dead._replace(candidacy=again, term=None))
-                self._step(anew, who, e.Restart(incarnation, release=True, to=to), f"'s command ends{more}")
-                ends = _put(world, who, dead._replace(ends=(True, to)))
-                self._step(ends, who, e.AllProcessesExited(release=True, to=to), f"'s command ends for good{more}")
+            for end in (End(), End(to=self.names[1 - who]), End(contends=True), End(release=False, contends=True)):
+                ends = _put(world, who, dead._replace(ends=end))
+                self._step(ends, who, end.event, f"'s command ends: {end}")
 
     # --- what befalls it
 
@@ -311,8 +317,8 @@ class Explored:
             if world.left.replaced and one.elector != GONE:
                 left = world.left._replace(replaced=world.left.replaced - 1)
                 dead = one._replace(elector=GONE, requests=requests, watch=-1)
-                if one.ends:  # its release may have been done: no other is asked for it
-                    dead = Member(candidacy=one.candidacy, requests=requests)
+                if one.ends:  # its release may have been done: the next one only records the run
+                    dead = dead._replace(ends=one.ends._replace(release=False, to=""))
                 self._add(_put(world, who, dead)._replace(left=left), who, "'s elector dies")
             if world.left.crashes:
                 gone = Member(candidacy=one.candidacy, requests=requests)
@@ -433,6 +439,9 @@ class Explored:
                 one = one._replace(term=term)
             case e.Lost(_, kill_now) if one.command:
                 one = one._replace(command=DEAD, killed=True) if kill_now else one._replace(command=DYING)
+            case e.Released() | e.AcquireFailed() if one.ends and one.ends.contends:
+                one = one._replace(elector=GONE, candidacy=one.candidacy + 1, term=None, ends=None, watch=-1)
+                one = one._replace(requests=self._late(one))
             case e.Released() | e.AcquireFailed():
                 one = Member(candidacy=one.candidacy, requests=self._late(one))
         return [_put(world, who, one)]

@@ -510,7 +510,7 @@ _LOCK_DELAY = [
     _RELEASE(
         "a term that was lost is not released",
         "close",
-        "leading or ...",
+        "leading or (state.phase is Phase.FOLLOWING and ...)",
         "leading or state.phase is Phase.LOST or ...",
         "test_a_term_that_was_lost_is_not_released()",
         rare="the tree is empty by then",
@@ -671,9 +671,9 @@ _OF_A_LEADER = [
     ),
     _RENEW(
         "a request ends with the renew deadline",
-        "_write",
-        "min(state.me.request_timeout, state.stop_at - turn.now.boot)",
-        "state.me.request_timeout",
+        "renew",
+        "write(turn, min(state.me.request_timeout, state.stop_at - now))",
+        "write(turn, state.me.request_timeout)",
         "test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it()",
     ),
     _RENEW(
@@ -784,12 +784,12 @@ _OF_A_LEADER = [
         "observed.record.holder == ''",
         "election_requests.py::test_a_transfer_without_an_answer_may_have_happened('')",
     ),
-    _PAUSE(
-        "a leader that was asked to end stands aside",
-        "Transition.begin_candidacy",
-        "if restart.aside:\n    self.stand_aside()",
+    _HOLD(
+        "a candidate that holds the lock and is asked to resign stands aside",
+        "got",
+        "turn.stand_aside()",
         _NOTHING,
-        "election_requests.py::test_who_was_asked_stands_aside_for_a_lease_duration_and_treats_the_lock_as_anothers()",
+        "election_requests.py::test_who_holds_the_lock_and_may_not_lead_yet_stands_aside_when_it_is_asked_to(RESIGN)",
     ),
 ]
 

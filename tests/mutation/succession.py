@@ -123,11 +123,12 @@ MUTANTS = [
         "::test_a_replacement_elector_waits_for_the_longest_duration_that_the_previous_one_has_seen",
     ),
     Mutant(
-        "an elector that died while it released is not replaced",
+        "no elector releases after one that died while it released",
         "supervisor/elector_process.py",
-        "            if self._release_sent and self._plan.lock != FOR_LIFE:\n",
+        "            if release and self._end_sent and self._plan.lock != FOR_LIFE:\n",
         "            if False:\n",
-        "unit/test_elector_process.py::test_an_elector_that_died_after_it_was_asked_for_the_release_is_not_replaced",
+        "unit/test_elector_process.py"
+        "::test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_only_records_the_run",
     ),
     Mutant(
         "an elector without a link is killed",
@@ -216,9 +217,9 @@ MUTANTS = [
     Mutant(
         "a new candidacy has a new incarnation",
         "supervisor/state_machine.py",
-        "m.Again(previous.number, self._run.term.incarnation,",
-        "m.Again(previous.number, previous.incarnation,",
-        "process/test_yield.py::test_on_loss_wait_it_releases_and_contends_again[released]",
+        "self._elector.send(m.Again(previous.number, self._run.term.incarnation))",
+        "self._elector.send(m.Again(previous.number, previous.incarnation))",
+        "process/test_yield.py::test_after_a_loss_nothing_is_released",
     ),
     # --- a candidate that is not well
     Mutant(
@@ -238,7 +239,7 @@ MUTANTS = [
     Mutant(
         "a sick leader sits out a lease duration",
         "supervisor/state_machine.py",
-        "self._stop_contending(now, 0.0 if healthy and not self._run.term.asked else plan.lease_duration)",
+        "self._stop_contending(now, 0.0 if healthy and not previous.asked else plan.lease_duration)",
         "self._stop_contending(now, 0.0)",
         "process/test_health.py::test_an_unhealthy_leaders_next_candidacy_has_a_new_incarnation",
     ),

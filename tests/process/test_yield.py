@@ -75,21 +75,21 @@ def test_on_loss_wait_it_releases_and_contends_again(
     flag: Path,
     release: bool,  # noqa: FBT001
 ) -> None:
-    """The command is asked once more in the next term, which has an incarnation of its own."""
+    """Its elector records the run and ends; the next candidacy has another elector, and an incarnation of its own."""
     again = flag.with_name("again")
-    script = story(flag, [str(again), "lead", lead(60, 70, term=2, token="2")])
-    kleader = scripted(witness.command(), script, "--on-loss=wait", plan={"release": release})
+    following = [[str(again), "lead", lead(60, 70, term=2, token="2")]]
+    kleader = scripted(witness.command(), story(flag), "--on-loss=wait", plan={"release": release}, next=following)
     witness.wait_start()
     flag.touch()
-    wait_until(lambda: heard("Again"), "another candidacy")
-    (told,), (assign,) = heard("Again"), heard("Assign")
-    assert (told["release"], told["children"]) == (release, [str(told["pid"])])
-    assert told["incarnation"] != assign["incarnation"]
+    wait_until(lambda: len(heard("Assign")) == 2, "another candidacy")
+    (ran,), (told,), (before, after) = heard("Ran"), heard("Empty"), heard("Assign")
+    assert (ran["reason"], told["release"], told["children"]) == ("stepped-down", release, [str(told["pid"])])
+    assert before["incarnation"] != after["incarnation"]
+    assert (after["leading"], after["replaces"]) == (False, True)
     again.touch()
     assert witness.wait_start(2).token == "2"
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    assert len(heard("Assign")) == 1
     witness.check(terms=2)
 
 
@@ -103,7 +103,9 @@ def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, 
     kleader.wait_log("command_stopping")
     lost.touch()
     wait_until(lambda: heard("Again"), "another candidacy")
-    assert not heard("Again")[0]["release"]
+    (again,), (assign,) = heard("Again"), heard("Assign")
+    assert again["incarnation"] != assign["incarnation"]
+    assert not heard("Ran") + heard("Empty")
     assert not alive(term.pid)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
@@ -123,7 +125,7 @@ def test_sigterm_while_stepping_down_ends_kleader_with_the_commands_status(
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
     assert heard("Empty")[0]["release"]
-    assert not heard("Again")
+    assert len(heard("Assign")) == 1
     witness.check(terms=1)
 
 
@@ -136,13 +138,12 @@ def test_a_leader_steps_down_between_two_starts_of_the_command(
     kleader.wait_log("command_restarting", "2s")
     flag.touch()
     if way == "wait":
-        wait_until(lambda: heard("Again"), "another candidacy")
-        assert heard("Again")[0]["release"]
+        wait_until(lambda: len(heard("Assign")) == 2, "another candidacy")
         kleader.signal(signal.SIGTERM)
         assert kleader.wait() == 128 + signal.SIGTERM
     else:
         assert kleader.wait() == 255
-        assert heard("Empty")[0]["release"]
+    assert heard("Empty")[0]["release"]
     assert len(witness.terms()) == 2
 
 
@@ -163,7 +164,7 @@ def test_a_step_down_while_the_command_is_stopping_is_ignored(
     end.touch()
     assert kleader.wait() == 3
     assert not kleader.logged("stepping_down")
-    assert not heard("Again")
+    assert len(heard("Assign")) == 1
 
 
 def test_an_elector_that_dies_while_stepping_down_is_replaced(
@@ -209,12 +210,13 @@ def test_with_on_loss_wait_a_leader_that_was_asked_to_resign_lets_another_lead_f
     kleader = scripted(witness.command(), script, "--on-loss=wait", plan={"release": False})
     witness.wait_start()
     flag.touch()
-    wait_until(lambda: heard("Again"), "another candidacy")
-    (again,) = heard("Again")
-    assert (again["release"], again["to"], again["aside"]) == (True, "heir", True)
+    kleader.wait_log("standing_aside", "15s")
+    wait_until(lambda: heard("Empty"), "the handover")
+    (empty,) = heard("Empty")
+    assert (empty["release"], empty["to"]) == (True, "heir")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
-    assert heard("Empty")[0]["to"] == "", "of the new candidacy"
+    assert len(heard("Assign")) == 1
 
 
 def test_the_first_request_counts_and_outlives_the_elector_that_received_it(
@@ -254,7 +256,7 @@ def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
     kleader.wait_log("elector_not_started")
     full.unlink()
     os.kill(term.pid, signal.SIGKILL)
-    wait_until(lambda: [each for each in heard("Empty") + heard("Again") if each["to"] == "heir"], "the handover")
+    wait_until(lambda: [each for each in heard("Empty") if each["to"] == "heir"], "the handover")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
     witness.check(terms=1)
@@ -275,8 +277,8 @@ def test_a_leader_that_becomes_unhealthy_still_hands_over_as_requested(
     kleader.wait_log("command_stopping")
     well.unlink()
     os.kill(term.pid, signal.SIGKILL)
-    wait_until(lambda: heard("Empty") + heard("Again"), "the handover")
-    (told,) = heard("Empty") + heard("Again")
+    wait_until(lambda: heard("Empty"), "the handover")
+    (told,) = heard("Empty")
     assert (told["release"], told["to"]) == (True, "heir")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM

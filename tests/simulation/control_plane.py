@@ -190,9 +190,7 @@ class NamedMachine(Machine):
 
     def _perform(self, action: e.Action) -> None:
         last = isinstance(action, e.Write) and not action.record.holder and self.state
-        if (last and last.phase is Phase.RELEASING and not last.restart) or isinstance(
-            action, (e.Released, e.AcquireFailed)
-        ):
+        if (last and last.phase is Phase.RELEASING) or isinstance(action, (e.Released, e.AcquireFailed)):
             self.registered = False
             if not self._cut_off:
                 self._candidates.pop(self.me.identity, None)

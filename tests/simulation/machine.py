@@ -44,6 +44,7 @@ class Machine(Host):
         self.memory = ""  # what an elector has told for the next
         self.terms = 0
         self.renew_term = False  # the next elector's is not its predecessor's
+        self.release = 0.8  # of its terms that end in good order release the lock; the others have --no-release
         self.coarse = False  # it compares records at whole seconds, as client-go does
 
     @property
@@ -178,7 +179,7 @@ class Machine(Host):
             case e.Acquired() | e.Renewed() | e.Lost() | e.StepDown():
                 self.supervisor.hear(action)
             case e.Released() | e.AcquireFailed():
-                self.over()
+                self._candidacy_ended()
 
     def _call(self, request: e.Get | e.Write) -> None:
         if self.pair:
@@ -213,15 +214,20 @@ class Machine(Host):
             self.tell(e.AllProcessesExited(release=True))
 
     def emptied(self, command: Command) -> None:
-        """Nothing of a term is alive: the candidacy ends, or another begins (--on-loss wait)."""
+        """Nothing of a term is alive: the candidacy ends, and another one may follow (--on-loss wait)."""
+        contends = self.fortune.random() < 0.5
         if self.state is None:
             self._elect_later(new_term=True)
-        elif self.fortune.random() < 0.5:
-            to = "" if command.lost else command.to
-            self.tell(e.Restart(self._new_term(), release=not command.lost, to=to, aside=command.asked))
+        elif command.lost and contends:
+            self.tell(e.Restart(self._new_term()))
         else:
             self.supervisor.ending, self.supervisor.owed = True, None if command.lost else command
-            self.tell(e.AllProcessesExited(release=not command.lost, to="" if command.lost else command.to))
+            self.supervisor.rests = (0.5 + self.me.timing.lease_duration * command.asked) if contends else inf
+            release = not command.lost and (
+                self.me.non_expiring or command.asked or self.fortune.random() < self.release
+            )
+            record = not (command.lost or self.me.non_expiring)
+            self.tell(e.AllProcessesExited(release, command.to if release else "", record=record))
 
     def deserted(self, life: int) -> None:
         """The elector finds that its supervisor has not answered for too long."""
@@ -258,13 +264,23 @@ class Machine(Host):
         if self.state and self.state.phase is not Phase.OVER:
             self._end_elector()
             owed, self.supervisor.owed = self.supervisor.owed, None
-            if owed and self.me.non_expiring:  # else it may have been released: no other elector releases it again
+            if owed:  # where it expires it may have been released: the next elector only records the run
                 self._resume(owed)
-                self.tell(e.AllProcessesExited(release=True, to=owed.to))
+                self.tell(e.AllProcessesExited(self.me.non_expiring, owed.to, record=not self.me.non_expiring))
             elif self.supervisor.ending:
-                self.over()
+                self._candidacy_ended()
             else:
                 self._elect_later(new_term=False)
+
+    def _candidacy_ended(self) -> None:
+        """Another one follows, with another elector, or kleader ends."""
+        rests, self.supervisor.rests = self.supervisor.rests, inf
+        if rests < inf:
+            self.supervisor.ending, self.supervisor.owed, self.renew_term = False, None, True
+            self._end_elector()
+            self.after(rests, partial(self._succeed, self.life))
+        else:
+            self.over()
 
     def _end_elector(self) -> None:
         self.state = None

@@ -51,7 +51,8 @@ class Supervisor:
         self.machine = machine
         self.command: Command | None = None
         self.ending = False  # nothing runs, and nothing will: the elector is to release
-        self.owed: Command | None = None  # whose lock another elector may release, should this one die
+        self.owed: Command | None = None  # whose run another elector records, should this one die
+        self.rests = inf  # seconds from the elector's end to the next candidacy; inf: kleader ends
         self.stopped = False
         self._stopped_at = 0.0
         self.deaf_until = 0.0  # to renewals

@@ -31,7 +31,9 @@ class Fleet(World):
             self.hosts.append(Machine(self, me.identity, me, (self.server.lease,)))
         together = self.rng.random() < 0.5
         for machine in self.hosts:
+            assert isinstance(machine, Machine)
             machine.road, machine.rate = Road(latency=latency), self.rng.uniform(0.9999, 1.0001)
+            machine.release = 1.0
             self.after(0 if together else self.rng.uniform(0, 5), machine.start)
         self.run(30)
 

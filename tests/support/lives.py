@@ -57,7 +57,7 @@ class Link:
 
     def send(self, message: m.Message) -> bool:
         world = self._world
-        if isinstance(message, m.Again) or (isinstance(message, m.Empty) and message.release):
+        if isinstance(message, (m.Again, m.Empty)):
             world.expect(not world.tree("main", "descendant"), f"{type(message).__name__} beside the living")
         return self.room
 

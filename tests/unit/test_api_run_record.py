@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from kleader import system
-from kleader.election.events import Failure, Kind, Observed
+from kleader.election.events import Failure, Get, Kind, Observed, Write
 from kleader.election.record import Record
 from kleader.elector.api_run_record import RunRecord
 from kleader.ipc import messages as m
 from kleader.ipc.plan import Plan
-from kleader.kube.errors import LockError
 from kleader.log import Log
 
 if TYPE_CHECKING:
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000
 SERVER_TIME = 1_000_000_000 * SECOND  # years from this machine's
 MINE = Observed(Record("me", 15, 1, 1, 0), "i", "8")
+WRITE = Write(1, 1.0, MINE, Record("", 1, 1, 2, 0), "")
 
 
 class Kept:
@@ -32,22 +31,11 @@ class Kept:
     ended_run: Run | None = None
     server_time: int | None = SERVER_TIME
 
-    def __init__(self, *seen: Observed) -> None:
+    def __init__(self) -> None:
         self.kept: list[Run] = []
-        self.seen = list(seen)
-        self.conflicts = 0
 
     def runs(self, _seen: Observed) -> list[Run]:
         return self.kept
-
-    async def get(self, _timeout: float) -> Observed:
-        return self.seen.pop(0)
-
-    async def add_run(self, _base: Observed, run: Run, _timeout: float) -> None:
-        if self.conflicts:
-            self.conflicts -= 1
-            raise LockError(Kind.CONFLICT, "somebody was first")
-        self.kept = [run]
 
 
 def record(**options: Any) -> RunRecord:  # noqa: ANN401
@@ -98,44 +86,22 @@ def test_without_once_no_run_is_needless() -> None:
     assert record(once_per=0.0).done(cast("Lock", lock), MINE) == ""
 
 
-def test_a_lock_for_life_is_given_no_run_to_record() -> None:
-    lock = Kept()
-    record(lock="leader-for-life").prepare(cast("Lock", lock))
-    assert lock.ended_run is None
-
-
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_release_that_the_server_refuses_is_repeated_without_the_run(kind: Kind) -> None:
     """The object may be full. Whatever else fails may succeed the next time."""
     made, lock = record(), Kept()
     prepared(made, lock)
-    made.refused(cast("Lock", lock), Failure(kind, "the lock's object is full"))
+    made.refused(cast("Lock", lock), WRITE, Failure(kind, "the lock's object is full"))
     lock.ended_run = None
     made.prepare(cast("Lock", lock))
     assert (lock.ended_run is None) is (kind is Kind.REFUSED)
 
 
-def test_a_new_candidacy_records_nothing_of_the_last_one() -> None:
+def test_a_refused_read_or_a_refused_renewal_of_the_running_command_forgets_no_run() -> None:
     made, lock = record(), Kept()
+    full = Failure(Kind.REFUSED, "the lock's object is full")
+    made.refused(cast("Lock", lock), WRITE, full)  # it was sent before the run had ended
     prepared(made, lock)
-    made.forget(cast("Lock", lock))
-    assert lock.ended_run is None
-    made.prepare(cast("Lock", lock))
-    assert lock.ended_run is None
-
-
-def test_with_no_release_the_run_is_recorded_over_the_term_s_own_record() -> None:
-    lock = Kept(MINE, MINE)
-    lock.conflicts = 1  # a request to resign, or a renewal that was under way
-    asyncio.run(record().add(cast("Lock", lock), "i", 1.0))
-    assert [run.token for run in lock.kept] == ["7"]
-
-
-@pytest.mark.parametrize("seen", [
-    Observed(Record("other", 15, 1, 1, 1), "i", "9"), Observed(Record("me", 15, 1, 1, 1), "another", "9"),
-    Observed(Record("", 1, 1, 1, 1), "", "9"),
-], ids=["another's", "another term's", "free"])  # fmt: skip
-def test_with_no_release_nothing_is_written_over_what_is_not_the_term_s_own(seen: Observed) -> None:
-    lock = Kept(seen)
-    asyncio.run(record().add(cast("Lock", lock), "i", 1.0))
-    assert lock.kept == []
+    made.refused(cast("Lock", lock), Get(2, 1.0), full)
+    lock.ended_run = None
+    assert prepared(made, lock).token == "7"

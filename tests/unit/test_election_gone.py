@@ -409,8 +409,9 @@ def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_
 
 @pytest.mark.parametrize("to", ["", "long"], ids=["released", "handed over"])
 def test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release(to: str) -> None:
-    story = Story().leads().tell(e.Restart("term-2", release=True, to=to)).fails(Kind.UNREACHABLE)
-    story.reads(story.lock("long", duration=60)).reads(None)
+    story = Story().leads().tell(e.AllProcessesExited(release=True, to=to)).fails(Kind.UNREACHABLE)
+    longest = story.reads(story.lock("long", duration=60)).state.longest
+    story = Story(resume_waiting(candidate(), "term-2", START, longest=longest)).wakes().reads(None)
     story.idles(59.9)
     assert story.waits(0.1).asked(e.Write).base is None
 

@@ -204,14 +204,70 @@ def test_a_throttled_release_is_tried_again_within_its_time() -> None:
 
 
 @pytest.mark.parametrize("release", [True, False])
-def test_an_end_that_comes_while_the_last_term_is_given_up_for_a_new_candidacy_is_the_end(
+def test_an_end_that_is_told_again_changes_nothing_of_the_last_write(
     release: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    story = Story().leads().tell(e.Restart("term-2", release=True)).tell(e.AllProcessesExited(release=release))
-    if release:
-        story.writes()
-    assert story.asked(e.Released).released is release
-    assert story.state.phase is Phase.OVER
+    """TERM while a leader that has stepped down releases the lock, or records its run."""
+    end = e.AllProcessesExited(release=release, record=True)
+    story = Story().leads().tell(end)
+    last = story.asked(e.Write)
+    assert story.tell(end).actions == []
+    assert story.state.pending is last
+    assert story.writes().asked(e.Released).released is release
+
+
+# --- the last write of a leader that does not release the lock records the run
+
+KEEPS = e.AllProcessesExited(release=False, record=True)
+
+
+def test_a_leader_that_keeps_the_lock_ends_with_a_renewal_of_its_own_record() -> None:
+    story = Story().leads().tell(KEEPS)
+    write = story.asked(e.Write)
+    assert (write.record.holder, write.incarnation) == (ME, TERM)
+    assert write.base == story.state.observed
+    assert not story.all(e.Released)
+    assert not story.writes().asked(e.Released).released
+
+
+def test_a_renewal_under_way_does_not_count_as_the_record_of_the_run() -> None:
+    """It was sent before the run had ended."""
+    story = Story().leads().waits(2)
+    renewal, landed = story.pending(e.Write), story.landed()
+    story.tell(KEEPS).asked(e.Get)
+    assert not story.tell(e.WriteDone(renewal, landed)).all(e.Released)
+    story.reads(landed).asked(e.Write)
+    assert not story.writes().asked(e.Released).released
+
+
+def test_the_record_of_a_run_is_repeated_until_it_is_answered_or_the_time_is_over() -> None:
+    story = Story().leads().tell(KEEPS)
+    first = story.landed()
+    story.fails(Kind.UNREACHABLE).asked(e.Get)
+    story.reads(first).asked(e.Write)
+    story.fails(Kind.UNREACHABLE).waits(5).fails(Kind.UNREACHABLE)
+    assert "run_not_recorded" in [report.event for report in story.all(e.Report)]
+    assert not story.asked(e.Released).released
+
+
+def test_no_run_is_recorded_over_another_holders_record() -> None:
+    story = Story().leads().tell(KEEPS).fails(Kind.CONFLICT)
+    story.reads(story.lock("other"))
+    assert story.asked(e.Report).event == "run_not_recorded"
+    assert not story.requests
+
+
+def test_the_next_elector_of_a_leader_records_the_run_over_the_terms_own_record() -> None:
+    """The first one died as the command ended."""
+    story = Story(resumed(candidate(), START, acquired=WALL, transitions=3)).tell(KEEPS)
+    story.asked(e.Get)
+    story.reads(story.lock(ME, TERM)).asked(e.Write)
+    assert not story.writes().asked(e.Released).released
+
+
+def test_a_release_of_an_earlier_elector_is_not_written_over_to_record_the_run() -> None:
+    story = Story(resumed(candidate(), START, acquired=WALL, transitions=3)).tell(KEEPS)
+    assert story.reads(story.lock("")).asked(e.Released).released
 
 
 @pytest.mark.parametrize("release", [True, False])

@@ -12,12 +12,11 @@ from kleader.election import events as e
 from kleader.election.events import Kind, Observed
 from kleader.election.record import SECOND, UNKNOWN
 from kleader.election.request import Request, from_text, to_text
-from kleader.election.state import Phase
+from kleader.election.state import Phase, resume_waiting
 from tests.support.election import ME, START, TERM, TIMING, WALL, Story, candidate, resumed
 
 RESIGN, TRANSFER = Request(ME, TERM), Request(ME, TERM, "heir")
 GIVEN = e.AllProcessesExited(release=True, to="heir")
-OTHER = e.Restart("term-2", release=True, to="heir", aside=True)
 
 
 def asked(story: Story, request: Request | None) -> Observed:
@@ -229,22 +228,14 @@ def test_a_claim_is_given_to_nobody() -> None:
 # --- the old leader afterwards
 
 
-def test_who_was_asked_stands_aside_for_a_lease_duration_and_treats_the_lock_as_anothers() -> None:
-    story = Story().leads().tell(OTHER)
+def test_the_next_candidacy_of_a_leader_that_handed_the_lock_over_waits_a_lease_duration_for_it() -> None:
+    story = Story().leads().tell(GIVEN)
     assert story.asked(e.Write).record.holder == "heir"
     handed = story.landed()
-    story.writes()
-    assert (story.state.phase, story.state.incarnation) == (Phase.FOLLOWING, "term-2")
-    story.idles(14.9).waits(0.1)
-    story.asked(e.Get)
+    story = Story(resume_waiting(candidate(), "term-2", START)).wakes()
     assert not story.reads(handed).requests, "a lock that another was given is that one's"
     story.idles(14.9).waits(0.1)
     assert story.asked(e.Write).record.holder == ME, "which nobody took: it has run out"
-
-
-def test_a_term_that_ended_otherwise_is_contended_for_again_at_once() -> None:
-    story = Story().leads().tell(e.Restart("term-2", release=True)).writes()
-    story.asked(e.Get)
 
 
 # --- who was named

@@ -488,3 +488,10 @@ def test_a_shortage_does_not_end_the_sweep(monkeypatch: pytest.MonkeyPatch, proc
 
 def _too_many() -> NoReturn:
     raise OSError(24, "Too many open files")
+
+
+def test_a_run_of_which_an_elector_is_told_before_it_has_found_the_lock_is_recorded(elector: Loop) -> None:
+    """It replaces one that died as the command ended, with --no-release."""
+    elector._hear(m.Ran(3, "7", 0, "exited", 1, 2))
+    elector._hear(m.Empty(3, release=False))
+    assert elector._early == [e.AllProcessesExited(release=False, record=True)]

@@ -330,18 +330,63 @@ def test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is
     assert scene.elector.kill_alone_at(term) == 5
 
 
-def test_every_elector_that_is_asked_for_the_release_gets_the_run_to_record_first(scene: Scene) -> None:
-    """Also one that replaces an elector that died before it was asked."""
+RAN = m.Ran(1, "7", 0, "exited", 1, 5)
+
+
+def ended() -> Term:
+    """A term whose command has run and ended by itself."""
     term = leading()
     term.started_at = 1
     term.note_run(5)
-    told = [m.Ran(1, "7", 0, "exited", 1, 5), m.Empty(1, release=True)]
-    scene.elector.end(term, 5)
-    assert Channel(scene.theirs[-1]).receive()[-2:] == told
+    return term
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
+def test_the_next_elector_of_one_that_died_before_it_was_asked_for_the_end_gets_the_run_and_the_plans_end(
+    scene: Scene,
+    release: bool,  # noqa: FBT001
+) -> None:
+    scene.elector._plan = scene.elector._plan._replace(release=release)
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    scene.elector.receive(0)
+    scene.reaped(signal.SIGKILL, 0)
+    scene.elector.end(ended(), 5)
+    scene.elector.check(State.RELEASING, ended(), 5)
+    assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release)]
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
+@pytest.mark.parametrize("lock", ["lease", "file"])
+def test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_only_records_the_run(
+    scene: Scene,
+    release: bool,  # noqa: FBT001
+    lock: str,
+) -> None:
+    """Its release may have been done, and its record have been put back. It is replaced once."""
+    scene.elector._plan = scene.elector._plan._replace(release=release, lock=lock)
+    scene.releases = lock != "file"
+    scene.elector.end(ended(), 5)
+    assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release)]
     scene.reaped(signal.SIGKILL, 5)
-    scene.elector._release_sent = False
-    scene.elector.check(State.RELEASING, term, 5)
-    assert Channel(scene.theirs[-1]).receive()[-2:] == told
+    scene.elector.check(State.RELEASING, ended(), 5)
+    assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release=False)]
+    scene.reaped(signal.SIGKILL, 5)
+    assert scene.elector.due(State.RELEASING, ended()) == inf
+
+
+def test_no_elector_follows_one_that_has_answered(scene: Scene) -> None:
+    scene.elector.end(ended(), 5)
+    scene.elector.released(m.Released(1, released=True, why=""), ended())
+    scene.reaped(0, 5)
+    assert scene.elector.due(State.RELEASING, ended()) == inf
+
+
+@pytest.mark.parametrize("change", ["lost", "leader-for-life"])
+def test_no_run_is_recorded_where_the_lock_is_lost_or_keeps_none(scene: Scene, change: str) -> None:
+    term, scene.elector._plan = ended(), scene.elector._plan._replace(lock=change)
+    term.lost = change == "lost"
+    scene.elector.end(term, 5)
+    assert not [each for each in Channel(scene.theirs[-1]).receive() if isinstance(each, m.Ran)]
 
 
 @pytest.mark.parametrize(("change", "reason"), [

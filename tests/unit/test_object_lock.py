@@ -99,8 +99,10 @@ def written(server: Server) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("record", [FREE, Record("next", 15, 2_000_000, 2_000_000, 1)], ids=["released", "handed over"])
-def test_the_write_that_gives_the_lock_up_records_the_run(kind: type[ObjectLock], record: Record) -> None:
+@pytest.mark.parametrize(
+    "record", [FREE, HELD, Record("next", 15, 2_000_000, 2_000_000, 1)], ids=["released", "kept", "handed over"]
+)
+def test_the_last_write_of_a_term_records_the_run(kind: type[ObjectLock], record: Record) -> None:
     """One write: nobody acquires the lock between the record and the release."""
     server, lock = made(kind)
     before = RUN._replace(token="5")
@@ -118,26 +120,6 @@ def test_every_other_write_keeps_the_runs_as_they_are(kind: type[ObjectLock]) ->
     server, lock = made(kind)
     server.has["metadata"]["annotations"] = {run_history.LAST_RUN: "as it is"}
     base = asyncio.run(lock.get(1))
-    asyncio.run(lock.write(base, FREE, "", 1))  # of a candidate that ran nothing
-    assert written(server)[run_history.LAST_RUN] == "as it is"
-    lock.ended_run = RUN
-    asyncio.run(lock.write(base, HELD, "i", 1))
-    assert written(server)[run_history.LAST_RUN] == "as it is"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_is_recorded_beside_a_record_that_stays(kind: type[ObjectLock]) -> None:
-    """With --no-release: challengers see no renewal."""
-    server, lock = made(kind)
-    base = asyncio.run(lock.get(1))
-    asyncio.run(lock.write(base, HELD, "i", 1))
-    method, _, body = server.sent[-1]
-    assert body
-    server.has = {**body, "metadata": {**body["metadata"], "resourceVersion": "8"}}
-    seen = asyncio.run(lock.get(1))
-    asyncio.run(lock.add_run(seen, RUN, 1))
-    method, _, after = server.sent[-1]
-    assert after
-    assert method == "PUT"
-    assert run_history.read(after["metadata"]["annotations"].pop(run_history.LAST_RUN)) == [RUN]
-    assert after == server.has
+    for record in (FREE, HELD):  # of a candidate that ran nothing, or whose command runs
+        asyncio.run(lock.write(base, record, record.holder and "i", 1))
+        assert written(server)[run_history.LAST_RUN] == "as it is"
