@@ -81,8 +81,9 @@ class _ClusterChecks:
         candidate = self.plan.identity if self.plan.coordinated else None
         needed = rbac.lock_permissions(self.plan.lock, self.plan.name, candidate=candidate)
         label = rbac.pod_label_permissions(os.environ.get("POD_NAME", "")) if self.plan.pod_label else ()
+        registration = rbac.registration_permissions(self.plan.name) if self.plan.registers else ()
         existing = {lock.plural for lock, found in zip(self._locks, exists, strict=True) if found}
-        for permission in (*needed, *label, *rbac.event_permissions()):
+        for permission in (*needed, *registration, *label, *rbac.event_permissions()):
             if not await self._permission(permission, exists=permission.resource in existing):
                 break
         await self._grace_period()

@@ -7,12 +7,14 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kleader.election.record import SECOND, UNKNOWN, called, micro_time
 from kleader.locks import run_history
+from kleader.locks.candidate_registry import READY, UNHEALTHY
 from kleader.log import printable, printable_json
 from kleader.observe.snapshot import LockState
 from kleader.observe.tracker import Change
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from kleader.locks.candidate_registry import Registered
     from kleader.locks.run_history import Run
     from kleader.observe.snapshot import LockStatus, ObjectRef
 
@@ -86,6 +89,9 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
         _print_document({"kind": "LockList", "items": [_as_json(status) for status in statuses]}, form)
     else:
         print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
+        if len(statuses) == 1 and statuses[0].snapshot.candidates:
+            click.echo()
+            _print_candidates(statuses[0])
         if form == "wide" and len(statuses) == 1 and statuses[0].snapshot.runs:
             click.echo()
             _print_runs(statuses[0].snapshot.runs)
@@ -133,9 +139,21 @@ def change_line(change: Change, form: str = "") -> str:
 
 def print_table(statuses: Sequence[LockStatus], *, wide: bool, with_namespace: bool) -> None:
     """Print a table as kubectl's."""
-    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS", "LAST RUN"]
+    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS", "STANDBY", "LAST RUN"]
     head = [*(["NAMESPACE"] if with_namespace else []), *head, *(["DURATION", "WRITER", "INCARNATION"] if wide else [])]
     _print_rows([head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)])
+
+
+def _print_candidates(status: LockStatus) -> None:
+    """The leader and the candidates that wait for one lock, the best first."""
+    lock = status.snapshot
+    rows = [["CANDIDATE", "STATE", "PRIORITY", "WAITING", "POD", "VERSION"]]
+    rows += [[printable(lock.record.holder), "leader", *[_NONE] * 4]] if lock.record.holder not in {"", UNKNOWN} else []
+    for each in lock.candidates or ():
+        waiting = age(each.since, status.at) if each.since else _UNKNOWN
+        of_run = (printable(word) or _NONE for word in (each.pod, each.version))
+        rows.append([printable(each.identity), each.state, str(each.priority), waiting, *of_run])
+    _print_rows(rows)
 
 
 def _print_runs(runs: Sequence[Run]) -> None:
@@ -176,11 +194,20 @@ def _row(status: LockStatus, *, wide: bool, with_namespace: bool) -> list[str]:
             _expiry(status),
             str(record.transitions),
         ]
+    row.append(_standbys(lock.candidates))
     row.append(_last_run(lock.runs[0], status.at) if lock.runs else _NONE)
     if wide:
         duration = f"{record.duration}s" if record.holder and record.duration else _NONE
         row += [duration, _writers(status), printable(lock.incarnation) or _NONE]
     return row
+
+
+def _standbys(candidates: Sequence[Registered] | None) -> str:
+    """How many candidates wait, by their state."""
+    if candidates is None:
+        return _UNKNOWN
+    count = Counter(each.state for each in candidates)
+    return ", ".join(f"{count[state]} {state}" for state in (READY, UNHEALTHY) if count[state]) or _NONE
 
 
 def _last_run(run: Run, at: int) -> str:
@@ -227,6 +254,7 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "expiresInSeconds": None if status.seconds_left is None else round(status.seconds_left, 3),
         "fault": lock.fault or None,
         "runs": run_history.as_json(lock.runs),
+        "candidates": None if lock.candidates is None else [_candidate_as_json(each) for each in lock.candidates],
         "objects": [
             {
                 "apiVersion": ref.api_version,
@@ -239,6 +267,11 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
             for ref in lock.objects
         ],
     }
+
+
+def _candidate_as_json(candidate: Registered) -> dict[str, Any]:
+    times = {"since": _time(candidate.since or None), "renewed": _time(candidate.renewed or None)}
+    return candidate._asdict() | times
 
 
 def _time(instant: int | None) -> str | None:

@@ -90,6 +90,9 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         pod=_own_pod(namespace, pod_namespace) if owned_by_pod else "",
         pod_uid=os.environ.get("POD_UID", "") if lock == FOR_LIFE else "",
         labels=dict(params["lock_label"]),
+        registers=not params["no_register"],
+        priority=params["priority"],
+        in_pod=[] if for_pods else _pod(),
         coordinated=_coordinated(params, lock, identity, warnings),
         binary_version=params["binary_version"] or "",
         emulation_version=params["emulation_version"] or params["binary_version"] or "",
@@ -276,6 +279,12 @@ def _log_suffix(identity: str) -> str:
     return identity.partition("_")[0].rpartition("-")[2][-_MAX_SUFFIX:]
 
 
+def _pod() -> list[str]:
+    """Namespace and name of this process's Pod, as far as the downward API has told them."""
+    name = os.environ.get("POD_NAME", "")
+    return [os.environ.get("POD_NAMESPACE", ""), name] if name else []
+
+
 def _default_identity() -> str:
-    """The host's name and a UUID, as kube-controller-manager's."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
+    """The name of the Pod or of the host, and a UUID, as kube-controller-manager's."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"

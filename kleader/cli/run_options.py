@@ -40,6 +40,18 @@ LOCK = (
         multiple=True,
     ),
     lock(
+        "--priority",
+        "Of several standbys the one with the highest priority is preferred.",
+        type=click.IntRange(-1_000_000, 1_000_000),
+        metavar="N",
+        default=0,
+    ),
+    lock(
+        "--no-register",
+        "Do not make this candidate known while it waits: status and transfer do not see it.",
+        is_flag=True,
+    ),
+    lock(
         "--force",
         "With endpoints, endpointsleases: take the lock although a Service of its name loses its EndpointSlices.",
         is_flag=True,

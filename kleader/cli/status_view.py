@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kleader import system
-from kleader.cli import formatters, locate
+from kleader.cli import formatters, locate, waiting
 from kleader.cli.console import RepeatedWarning, fail, warn
 from kleader.election.record import called
 from kleader.exits import FAILED, NOT_DONE
@@ -45,6 +45,9 @@ async def once(query: Query, form: str) -> None:
         assemble(found, query.kind, by_name=bool(query.name)), key=lambda lock: (lock.namespace, lock.name, lock.kind)
     )
     _report_missing(query, namespace, errors, any_found=bool(locks), warn_if_none=True)
+    locks, unknown = await waiting.with_candidates(query, namespace, sources, locks)
+    if unknown:
+        warn(unknown)
     at = clock.now()
     statuses = [status_from_read(lock, at) for lock in locks]
     if statuses or form in {"json", "yaml"}:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kleader.election.state import State
     from kleader.elector.pod_label import PodLabel
+    from kleader.elector.registration import Registration
     from kleader.kube.credentials import Credentials
     from kleader.locks.base import Lock
     from kleader.log import Log
@@ -27,15 +28,24 @@ _GRANT = "grant create on events, so that Events tell which candidate leads"
 
 
 class EventRecorder:
-    """Writes an Event for the begin and the end of each term, each once, and keeps the Pod's label up to date.
+    """Writes an Event for the begin and the end of each term, each once.
 
-    ``component``: the source of the Events; client-go's users take the lock's name.
+    It passes on to the Pod's label and to the registration what they follow. ``component``: the source of the Events;
+    client-go's users take the lock's name.
     """
 
-    def __init__(
-        self, credentials: Credentials, log: Log, identity: str, component: str, label: PodLabel | None = None
+    unhealthy = False  # how the candidacy ends
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what it writes of whom, and what follows the election with it
+        self,
+        credentials: Credentials,
+        log: Log,
+        identity: str,
+        component: str,
+        label: PodLabel | None = None,
+        registration: Registration | None = None,
     ) -> None:
-        self.label = label
+        self.label, self._registration = label, registration
         self._call = BestEffortCall(
             credentials, log, event="kubernetes_event_failed", failure="no Event was written", grant=_GRANT
         )
@@ -47,6 +57,8 @@ class EventRecorder:
         """Note the election's state, after each step; record the end of a term, whatever ended it."""
         if self.label:
             self.label.follow(state)
+        if self._registration:
+            self._registration.follow(state)
         if state.phase is Phase.LEADING:
             self._references = lock.references(state.observed) if state.observed else self._references
         elif state.phase is not Phase.RELEASING:
@@ -80,7 +92,11 @@ class EventRecorder:
         return await self.label.settle(min(seconds, _MAX_LABEL_SECONDS)) if self.label else 0.0
 
     async def drain(self, seconds: float) -> None:
-        """Wait for all requests, at most so many seconds."""
+        """At the end: wait for all requests, at most so many seconds."""
+        ending = self._registration.end(seconds, unhealthy=self.unhealthy) if self._registration else asyncio.sleep(0)
+        await asyncio.gather(ending, self._drain(seconds))
+
+    async def _drain(self, seconds: float) -> None:
         left = seconds - await self.settle(seconds)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=left)

@@ -336,6 +336,8 @@ class Loop:
 
     def _all_exited(self, message: m.Empty) -> None:
         self._disarm()
+        if self._recorder:
+            self._recorder.unhealthy = message.unhealthy
         if self._fresh and self._state is None:
             self._tasks.spawn(self._end(m.Released(self._term, released=False, why="the lock was not found yet")))
         self._feed(e.AllProcessesExited(message.release, message.to, record=self._run_record.ran is not None))

@@ -79,12 +79,14 @@ class Ran(NamedTuple):
 class Empty(NamedTuple):
     """All processes of the command are dead. The elector releases the lock if told to, ``to`` a candidate, and ends.
 
-    Its last write records the run, if a Ran came before.
+    Its last write records the run, if a Ran came before. ``unhealthy``: the candidate does not compete until it is
+    healthy.
     """
 
     term: int
     release: bool
     to: str = ""
+    unhealthy: bool = False
 
 
 class Again(NamedTuple):
@@ -225,6 +227,7 @@ class Status(NamedTuple):
     renewals: list[int]  # that took up to each of RENEWALS, and longer
     renewing: float  # seconds that all renewals took
     silent_since: float = math.inf  # when heartbeats of an elector began to be missed; infinite while they come
+    file: str = ""  # the lock file
 
 
 RENEWALS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # seconds

@@ -32,6 +32,9 @@ class Plan(NamedTuple):
     pod: str  # the Pod of this process, for leader-for-life alone
     pod_uid: str  # "": whichever Pod has that name
     labels: dict[str, str]
+    registers: bool  # makes itself known while it waits
+    priority: int  # of several standbys the highest one is preferred
+    in_pod: list[str]  # namespace ("": the lock's) and name of the Pod of this process; empty if it is not known
     force: bool  # do what the lock would refuse to do
     coordinated: bool  # take part in coordinated election, where the cluster has it
     binary_version: str

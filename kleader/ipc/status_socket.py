@@ -95,6 +95,8 @@ class Answer(NamedTuple):
     namespace: str
     role: str
     leads: bool  # and its kill_at has not passed
+    identity: str = ""
+    file: str = ""  # the lock file
 
 
 class Answers(NamedTuple):
@@ -153,7 +155,8 @@ def parse(data: bytes, asked_at: float) -> Answer | None:
         time_left = float("inf") if status["kill_at"] is None else status["kill_at"] - status["at"]
         leads = status["leads"] is True and time_left > _clock() - asked_at
         described = " ".join(filter(None, (lock or "without election", "/".join(filter(None, (namespace, name))))))
-        return Answer(described, name, namespace, str(status["role"]), leads)
+        identity, file = (str(status.get(key, "")) for key in ("identity", "file"))  # not of every version
+        return Answer(described, name, namespace, str(status["role"]), leads, identity, file)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kleader.locks.base import MULTILOCKS
+from kleader.locks.candidate_registry import registry_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +62,13 @@ def request_permissions(lock: str, name: str) -> tuple[Permission, ...]:
 def event_permissions() -> tuple[Permission, ...]:
     """For Events on a lock of any kind."""
     return (Permission("", "events", "create", "", "there are no Events"),)
+
+
+def registration_permissions(lock_name: str) -> tuple[Permission, ...]:
+    """For a candidate that makes itself known while it waits."""
+    without = "status and transfer do not see this candidate while it waits"
+    verbs = ("get", "watch", "update", "create", "patch")
+    return tuple(Permission(_COORDINATION, "leases", verb, registry_name(lock_name), without) for verb in verbs)
 
 
 def pod_label_permissions(pod: str = "") -> tuple[Permission, ...]:

@@ -12,7 +12,7 @@ from kleader.election.record import MalformedRecordError, Record, from_annotatio
 from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.metadata import string_map
 from kleader.kube.pod_owner import owner_of
-from kleader.locks import lock_annotations, run_history
+from kleader.locks import candidate_registry, lock_annotations, run_history
 from kleader.locks.annotation_lock import LEADER
 from kleader.locks.lock_annotations import INCARNATION
 from kleader.observe.snapshot import LockSnapshot, ObjectRef
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def lease(found: dict[str, Any]) -> LockSnapshot:
-    """Every Lease is a lock, whatever client wrote it."""
+def lease(found: dict[str, Any]) -> LockSnapshot | None:
+    """Every Lease is a lock, whatever client wrote it, but for kleader's registries of candidates."""
+    if candidate_registry.is_registry(found):
+        return None
     spec = found.get("spec")
     preferred = string_map(spec).get("preferredHolder")
     return _snapshot(

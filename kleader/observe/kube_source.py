@@ -14,6 +14,7 @@ from kleader.kube.client import JSON
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.metadata import string_map
 from kleader.kube.pagination import list_pages
+from kleader.locks import candidate_registry
 from kleader.locks.base import MULTILOCKS
 from kleader.observe import decode
 from kleader.observe.snapshot import SourceUpdate
@@ -76,6 +77,7 @@ class KubeSource:
         within = f"namespaces/{urllib.parse.quote(scope.namespace, safe='')}/" if scope.namespace else ""
         self._collection = f"{root}{kind.api_version}/{within}{kind.plural}"
         self._keys: dict[tuple[str, str], LockKey] = {}
+        self.registries: list[dict[str, Any]] = []  # of candidates, that were last read among the objects
         self._one_call = asyncio.Lock()  # a client takes one call at a time
 
     @property
@@ -116,6 +118,7 @@ class KubeSource:
         async with self._one_call:
             found, version = await (self._get() if self._scope.namespace and self._scope.name else self._list())
         locks = [snapshot for item in found if (snapshot := self._decode(item))]
+        self.registries = [item for item in found if candidate_registry.is_registry(item)]
         self._keys = {lock.key[1:]: lock.key for lock in locks}
         return {lock.key: lock for lock in locks}, version
 

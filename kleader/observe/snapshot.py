@@ -10,6 +10,7 @@ from kleader.election.record import SECOND, Record
 
 if TYPE_CHECKING:
     from kleader.kube.errors import LockError
+    from kleader.locks.candidate_registry import Registered
     from kleader.locks.run_history import Run
 
 LockKey = tuple[str, str, str]  # kind, namespace, name
@@ -42,6 +43,7 @@ class LockSnapshot:
     path: str = ""  # of a lock file
     handed_over: bool = False  # the previous leader named the holder, which has not written the record yet
     runs: tuple[Run, ...] = ()  # the latest runs of the command, the newest first
+    candidates: tuple[Registered, ...] | None = None  # that wait for the lock, the best first; None: not known
 
     @property
     def key(self) -> LockKey:

@@ -201,7 +201,7 @@ class ElectorProcess:
         """A candidacy follows a time without contention."""
         self._ending, self._shutdown_at, self._end_answered, self._silent_since = False, math.inf, False, math.inf
 
-    def end(self, term: Term, now: float) -> None:
+    def end(self, term: Term, now: float, *, unhealthy: bool = False) -> None:
         """No process of the term is alive: it releases what this candidate may hold, records the run, then ends."""
         requests = self.launcher.releases and not term.lost
         release, to = term.release_decision(release=self._plan.release)
@@ -212,13 +212,13 @@ class ElectorProcess:
         self._end_sent = self._channel is not None
         if not term.lead and not self.launcher.releases:
             self.process.kill()  # a file lock that it may have acquired is free when kleader has ended
-        self._send_end(term, release, to)
+        self._send_end(term, release, to, unhealthy=unhealthy)
 
-    def _send_end(self, term: Term, release: bool, to: str) -> None:  # noqa: FBT001 - as in Empty
+    def _send_end(self, term: Term, release: bool, to: str, *, unhealthy: bool = False) -> None:  # noqa: FBT001 - as in Empty
         """Send that no process of the term is alive, after what is to be recorded of its run."""
         if ran := self._run(term):
             self.send(ran)
-        self.send(m.Empty(term.number, release, to))
+        self.send(m.Empty(term.number, release, to, unhealthy))
 
     def _run(self, term: Term) -> m.Ran | None:
         """The run that the lock is to record: nothing is written to a lock that was lost."""

@@ -321,7 +321,7 @@ class RunStateMachine:
         self._run.fire(Event.STOP_CONTENDING)
         self._deadline.end()
         self._contend_at = now + seconds
-        self._elector.end(self._run.term, now)
+        self._elector.end(self._run.term, now, unhealthy=not self._health.healthy)
 
     def _give_up_lock(self, now: float) -> None:
         """The standby does not die. Another candidate may lead beside a standby, so that the lock is released."""

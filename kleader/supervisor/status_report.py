@@ -245,4 +245,5 @@ class StatusReport:
             renewals=list(self._renewals),
             renewing=self._renewing,
             silent_since=self._elector.silent_since,
+            file=plan.file,
         )

@@ -17,7 +17,7 @@ from kleader.election.record import Record
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
 from kleader.locks import factory
-from kleader.locks.rbac import Permission, lock_permissions, role_rules
+from kleader.locks.rbac import Permission, lock_permissions, registration_permissions, role_rules
 from tests.support.api import path
 from tests.support.controlplane import ControlPlane
 from tests.support.loopthread import LoopThread
@@ -144,11 +144,11 @@ class Place:
         return Place(self.plane, self.namespace, self.lock, name)
 
     def user(self) -> str:
-        """A user with exactly the rules that this lock needs; where users cannot be made, the given one."""
+        """A user with exactly the rules that a candidate needs; where users cannot be made, the given one."""
         if not isinstance(self.plane, ControlPlane):
             return self.plane.new_user()
         user = self.plane.new_bare_user()
-        self.plane.grant(user, self.namespace, role_rules(self.needed()))
+        self.plane.grant(user, self.namespace, role_rules((*self.needed(), *registration_permissions(self.name))))
         return user
 
     def needed(self) -> tuple[Permission, ...]:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from kleader.cli.main import cli
-from kleader.locks.rbac import Permission, event_permissions, lock_permissions, role_rules
+from kleader.locks.rbac import Permission, event_permissions, lock_permissions, registration_permissions, role_rules
 from tests.cluster.contract import OBJECTS, Entry, Place
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
@@ -96,7 +96,7 @@ def user_with(plane: ControlPlane, namespace: str, permissions: list[Permission]
 
 @pytest.mark.parametrize("lock", SERVED)
 def test_check_passes_with_exactly_the_printed_role(own_plane: ControlPlane, namespace: str, lock: str) -> None:
-    permissions = [*lock_permissions(lock, "x"), *event_permissions()]
+    permissions = [*lock_permissions(lock, "x"), *registration_permissions("x"), *event_permissions()]
     config = user_with(own_plane, namespace, permissions)
     env = {"POD_NAME": "x-0", "POD_NAMESPACE": namespace} if lock == FOR_LIFE else {}
     if lock == FOR_LIFE:
@@ -113,7 +113,7 @@ def test_check_passes_with_exactly_the_printed_role(own_plane: ControlPlane, nam
 def test_each_permission_that_is_missing_is_the_one_that_is_named(
     own_plane: ControlPlane, namespace: str, lock: str, trials: Trials
 ) -> None:
-    whole = [*lock_permissions(lock, "x"), *event_permissions()]
+    whole = [*lock_permissions(lock, "x"), *registration_permissions("x"), *event_permissions()]
     env = {"POD_NAME": "x-0", "POD_NAMESPACE": namespace} if lock == FOR_LIFE else {}
     for missing in whole:
         report = ReportHere(

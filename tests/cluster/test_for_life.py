@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.locks.rbac import Permission, event_permissions, lock_permissions, role_rules
+from kleader.locks.rbac import Permission, event_permissions, lock_permissions, registration_permissions, role_rules
 from tests.cluster.crew import DEADLINE, LOCK, Crew
 from tests.cluster.fleet import elector
 from tests.support.api import path_of
@@ -85,7 +85,11 @@ def test_an_end_is_seen_at_once_though_the_api_server_remembers_nothing_of_the_l
     own_plane.apiserver.stop()
     own_plane.apiserver.start()
     user = own_plane.new_bare_user()
-    own_plane.grant(user, crew.namespace, role_rules((*lock_permissions(LOCK, "x"), *event_permissions())))
+    own_plane.grant(
+        user,
+        crew.namespace,
+        role_rules((*lock_permissions(LOCK, "x"), *registration_permissions("x"), *event_permissions())),
+    )
     second = crew.waiting("b", *PATIENT, behind="a", user=user)
     wait_until(lambda: {"pods", "configmaps"} <= _watched(own_plane, user), "watches of the present state")
     crew.ends("a", crash=True)
@@ -430,7 +434,11 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
     own_plane.grant(
         user,
         crew.namespace,
-        role_rules(each for each in (*lock_permissions(LOCK, "x"), *event_permissions()) if each != missing),
+        role_rules(
+            each
+            for each in (*lock_permissions(LOCK, "x"), *registration_permissions("x"), *event_permissions())
+            if each != missing
+        ),
     )
     patience = plant(crew, missing)
     before = crew.lock()
@@ -460,7 +468,11 @@ def test_printed_role_suffices_to_acquire_take_over_and_release_the_lock_of_a_po
     users = {}
     for name in ("a", "b"):
         users[name] = own_plane.new_bare_user()
-        own_plane.grant(users[name], crew.namespace, role_rules((*lock_permissions(LOCK, "x"), *event_permissions())))
+        own_plane.grant(
+            users[name],
+            crew.namespace,
+            role_rules((*lock_permissions(LOCK, "x"), *registration_permissions("x"), *event_permissions())),
+        )
     for number in (1, 2):
         crew.kleader("a", user=users["a"])
         crew.witness.wait_start(number)

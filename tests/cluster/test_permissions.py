@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.locks.rbac import Permission, event_permissions, lock_permissions, role_rules
+from kleader.locks.rbac import (
+    Permission,
+    event_permissions,
+    lock_permissions,
+    registration_permissions,
+    role_rules,
+)
 from tests.cluster.contract import COORDINATED, LOCKS, NOON, OBJECTS, SECOND, Entry, Place
 from tests.support.objects import lease_candidate, owned_by
 from tests.support.processes import wait_until
@@ -47,7 +53,7 @@ def held_by_somebody() -> Entry:
 def without(plane: ControlPlane, place: Place, missing: Permission) -> tuple[str, object]:
     """A user who may do all that the lock and its Events need but this; and its kubeconfig."""
     user = plane.new_bare_user()
-    all_of_them = (*place.needed(), *event_permissions())
+    all_of_them = (*place.needed(), *registration_permissions(place.name), *event_permissions())
     plane.grant(user, place.namespace, role_rules(each for each in all_of_them if each != missing))
     return user, plane.kubeconfig(user, place.namespace)
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.locks.rbac import event_permissions, lock_permissions, pod_label_permissions, role_rules
+from kleader.locks.rbac import (
+    event_permissions,
+    lock_permissions,
+    pod_label_permissions,
+    registration_permissions,
+    role_rules,
+)
 from tests.cluster.fleet import PATIENT, SHORT, elector, kill_whole
 from tests.support import faults
 from tests.support.api import path
@@ -38,7 +44,14 @@ class Labelled:
         self.plane.grant(
             user,
             self.namespace,
-            role_rules((*lock_permissions("lease", "x"), *pod_label_permissions(), *event_permissions())),
+            role_rules(
+                (
+                    *lock_permissions("lease", "x"),
+                    *pod_label_permissions(),
+                    *registration_permissions("x"),
+                    *event_permissions(),
+                )
+            ),
         )
         return user
 

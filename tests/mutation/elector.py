@@ -37,6 +37,20 @@ MUTANTS = [
         "ValueError",
         "unit/test_best_effort.py::test_a_failure_is_returned_and_never_raised",
     ),
+    Guard(
+        "no failure of a registration ends a term",
+        "elector.registration:Registration._keep",
+        "Exception",
+        "ValueError",
+        "unit/test_registration.py::test_a_request_without_an_answer_is_repeated_until_the_list_is_right",
+    ),
+    Guard(
+        "a lock that has the name of a list of candidates is not written",
+        "elector.registration:Registration._find",
+        "not registry.is_registry(found)",
+        "False",
+        "unit/test_registration.py::test_a_lock_of_another_program_is_left_as_it_is",
+    ),
     # --- its words with the supervisor
     Guard(
         "to an elector the words of another term count for nothing",

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 RBAC = "rbac.authorization.k8s.io/v1"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 LEASE_RULES: list[Object] = [  # what a candidate needs: no list, no delete
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "watch", "create", "update"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "watch", "create", "update", "patch"],
+    },
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
 ]
 

@@ -366,6 +366,8 @@ VALUES: dict[str, tuple[str, str, Any]] = {  # by parameter: what is given, and 
     "emulation_version": ("1.35.0", "emulation_version", "1.35.0"),
     "coordinated_strategy": ("example.com/first", "strategy", "example.com/first"),
     "lock_label": ("a=b", "labels", {"a": "b"}),
+    "priority": ("7", "priority", 7),
+    "no_register": ("true", "registers", False),
     "kubeconfig": ("k", "api", {"kubeconfig": "k"}),
     "context": ("c", "api", {"context": "c"}),
     "cluster": ("c", "api", {"cluster": "c"}),

@@ -109,6 +109,8 @@ def test_the_namespace_is_always_written() -> None:
 @pytest.mark.parametrize("lock", API_LOCKS)
 def test_the_role_is_what_the_table_of_permissions_says(lock: str) -> None:
     needed = (*rbac.lock_permissions(lock, "worker"), *rbac.event_permissions())
+    assert printed("--lock", lock, "--no-register")["Role"]["rules"] == rbac.role_rules(needed)
+    needed = (*needed[:-1], *rbac.registration_permissions("worker"), needed[-1])
     assert printed("--lock", lock)["Role"]["rules"] == rbac.role_rules(needed)
 
 

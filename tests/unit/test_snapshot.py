@@ -38,6 +38,7 @@ def test_a_lease_of_client_go_is_read_with_the_field_manager_of_its_last_write()
         {"manager": "kube-controller-manager", "time": "2026-01-02T00:00:00Z"},
     ]
     snapshot = decode.lease(found)
+    assert snapshot
     assert (snapshot.record.holder, snapshot.record.transitions, snapshot.fault) == ("a", 3, "")
     assert snapshot.objects == (ObjectRef("coordination.k8s.io/v1", "Lease", "x", "u", "7", "kube-controller-manager"),)
 
@@ -110,6 +111,7 @@ def test_a_malformed_record_counts_as_held_and_the_fault_names_object_and_field(
 def test_a_lease_is_shown_whatever_its_spec_is(spec: object) -> None:
     found = {**lease("ns", "x", "a", 15), "spec": spec}
     snapshot = decode.lease(found)
+    assert snapshot
     assert bool(snapshot.fault) is (spec is not None)
 
 

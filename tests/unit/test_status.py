@@ -161,8 +161,8 @@ def test_ages_are_kubectls(seconds: float, said: str) -> None:
 def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
     formatters.print_locks([look()], "", with_namespace=False)
     assert capsys.readouterr().out == (
-        "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS   LAST RUN\n"
-        "x      lease   held    a        3m20s   2s        in 13s    3             <none>\n"
+        "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS   STANDBY     LAST RUN\n"
+        "x      lease   held    a        3m20s   2s        in 13s    3             <unknown>   <none>\n"
     )
 
 
@@ -241,7 +241,7 @@ def test_the_json_keys_are_always_the_same_and_unknown_values_are_null(capsys: p
         [
             *("type", "namespace", "name", "path", "state", "watched", "holder", "incarnation", "preferredHolder"),
             *("acquireTime", "renewTime", "leaseDurationSeconds", "transitions", "renewedSecondsAgo"),
-            *("expiresInSeconds", "fault", "runs", "objects"),
+            *("expiresInSeconds", "fault", "runs", "candidates", "objects"),
         ]
     ] * len(looks)
     assert found["items"][0]["renewTime"] == "2026-11-21T08:59:58.000000Z"
