@@ -1,4 +1,4 @@
-"""The names that complete an option: entries of the kubeconfig, and namespaces and Leases of a cluster."""
+"""The names that complete an option: entries of the kubeconfig; namespaces, Leases and candidates of a cluster."""
 
 from __future__ import annotations
 
@@ -18,18 +18,40 @@ _REQUEST_SECONDS = 5.0
 
 
 def names(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
-    """The contexts, clusters, users, namespaces or leases that begin like the word at the cursor.
+    """The contexts, clusters, users, namespaces, leases or candidates that begin like the word at the cursor.
 
     ``params``, the options that are already on the line, say which kubeconfig, cluster and namespace is meant.
     LockError, SetUpError.
     """
     if kind in kubeconfig.KINDS:
         found = kubeconfig.names(params, kind)
+    elif kind == "candidates":
+        from kleader.cli import api_access
+
+        found = api_access.run(_standbys(params))
     else:
         from kleader.cli import api_access
 
         found = api_access.run(_in_cluster(kind, params))
     return [name for name in found if name.startswith(incomplete)]
+
+
+async def _standbys(params: Mapping[str, Any]) -> list[str]:
+    """The identities of those that are registered as ready for the lock that is named on the line, the best first."""
+    from kleader.cli import api_access, waiting
+    from kleader.kube.client import ApiClient
+    from kleader.locks import candidate_registry as registry
+
+    credentials = api_access.credentials_of(api_access.access(params))
+    api = ApiClient(credentials)
+    try:
+        await credentials.refresh()
+        name, namespace = params["argument"] or params["name"], params["namespace"] or credentials.namespace
+        found = await registry.read_registry(api, namespace, name, params.get("request_timeout") or _REQUEST_SECONDS)
+        known = registry.of_lock(registry.candidates(found, waiting.server_time(api)), params["lock"][0])
+        return [each.identity for each in known if each.is_ready]
+    finally:
+        api.close()
 
 
 async def _in_cluster(kind: str, params: Mapping[str, Any]) -> list[str]:

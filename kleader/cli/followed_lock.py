@@ -36,7 +36,13 @@ class TimeIsUpError(Exception):
 
 
 class FollowedLock:
-    """A lock, followed until ``end`` (CLOCK_BOOTTIME). ``permissions``: what its commands need, for error messages."""
+    """A lock, followed until ``end`` (CLOCK_BOOTTIME). ``permissions``: what its commands need, for error messages.
+
+    ``api``, ``namespace``, ``objects``: of a lock at the API, once it is followed.
+    """
+
+    api: ApiClient
+    namespace: str
 
     def __init__(self, query: Query, seconds: float, permissions: str = "") -> None:
         self.query, self.seconds, self._permissions = query, seconds, permissions
@@ -54,8 +60,8 @@ class FollowedLock:
         query = self.query
         sources, namespace = await locate.sources(query)
         if query.kind != "file":
-            api = ApiClient(cast("KubeSource", sources[0]).api.credentials)
-            self.objects = factory.component_locks(query.kind, api, namespace, query.name, {})
+            self.api, self.namespace = ApiClient(cast("KubeSource", sources[0]).api.credentials), namespace
+            self.objects = factory.component_locks(query.kind, self.api, namespace, query.name, {})
         clock, warning = locate.Clock(sources), RepeatedWarning()
         tracker = LockTracker(len(sources), query.kind, by_name=True)
         was_read = False

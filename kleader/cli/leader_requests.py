@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kleader import system
-from kleader.cli import api_access, formatters
+from kleader.cli import api_access, formatters, successor_choice
 from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
 from kleader.election.duration import text
@@ -106,13 +106,16 @@ def _is_held(status: LockStatus | None) -> bool:
     return status is not None and bool(status.snapshot.record.holder)
 
 
-async def transfer(query: Query, to: str, timeout: float, form: str) -> None:
-    """Return when ``to`` leads, and print that; exit with 1 if it does not, or if another candidate does."""
+async def transfer(query: Query, to: str, timeout: float, form: str, *, force: bool) -> None:
+    """Return when ``to`` leads, and print that; exit with 1 if it does not, or if another candidate does.
+
+    ``to``: "" for the best standby. ``force``: any candidate, also one that is not registered.
+    """
     lock, term, reason = followed(query, timeout), Term("", ""), ""
     try:
         async for status, changes in lock.statuses():
             if not term.incarnation:
-                term = await _ask_to_hand_over(lock, _leader(query, status), to)
+                term, to = await _ask_to_hand_over(lock, _leader(query, status), to, force=force)
                 reason = f"{holder_of(term)} has not handed the lock over"
             elif status and term_of(status) == term:
                 if status.state is LockState.EXPIRED:
@@ -160,41 +163,48 @@ def _fail_expired(status: LockStatus) -> NoReturn:
     fail(f"{holder_of(term_of(status))} has not renewed the lock for {duration}: any candidate may take it", NOT_DONE)
 
 
-async def _ask_to_hand_over(lock: FollowedLock, leader: LockStatus, to: str) -> Term:
+async def _ask_to_hand_over(lock: FollowedLock, leader: LockStatus, to: str, *, force: bool) -> tuple[Term, str]:
+    """The term that was asked to end, and the candidate that is to lead next."""
     if leader.state is LockState.FREE:
-        fail(f"the lock has no leader that could hand it to {to}", NOT_DONE)
+        fail("the lock has no leader that could hand it over", NOT_DONE)
     if leader.snapshot.record.holder == to:
         fail(f"{to} leads already", NOT_DONE)
     if leader.snapshot.non_expiring:
         fail("a lock that belongs to a Pod cannot be handed over: use kleader resign", NOT_DONE)
     term = term_of(leader)
-    if await _write_request(lock, Request(*term, to)):
-        warn(f"asked {holder_of(term)} to hand the lock to {to}")
-    return term
+    request = await _write_request(lock, Request(*term, to), chooses=not force)
+    if request:
+        warn(f"asked {holder_of(term)} to hand the lock to {request.to}")
+    return term, request.to if request else to
 
 
-async def _write_request(lock: FollowedLock, request: Request) -> bool:
-    """Write the request on the lock's object, again after a conflict; False if the term has ended."""
+async def _write_request(lock: FollowedLock, request: Request, *, chooses: bool = False) -> Request | None:
+    """Write the request on the lock's object, again after a conflict; None if the term has ended.
+
+    ``chooses``: hand over to a standby that is registered, which is checked before.
+    """
     target, timeout = lock.objects[0], lock.query.request_timeout
     while True:
         try:
             observed = await target.get(timeout)
             if observed.incarnation != request.incarnation:
-                return False
+                return None
             writer = target.field_manager(observed.base)
             if writer not in {"", FIELD_MANAGER}:  # client-go keeps the annotations of the holder before
                 _fail_foreign(printable(f"{request.holder[:_MAX_HOLDER]}, written by {writer}"))
             spec = observed.base.get("spec")
-            if request.to and isinstance(spec, dict) and spec.get("strategy"):
+            if (request.to or chooses) and isinstance(spec, dict) and spec.get("strategy"):
                 why = f"the control plane chooses the leader of the lock {lock.query.name}"
                 fail(f"{why}: use kleader resign", NOT_DONE)
+            if chooses:
+                request = request._replace(to=await successor_choice.choose(lock, request.to, request.holder))
             await target.leave_request(observed, request, timeout)
         except LockError as error:
             if error.failure.kind is Kind.MISSING:
-                return False
+                return None
             await lock.before_retry(error)
         else:
-            return True
+            return request
 
 
 def refuse_lock_file(query: Query) -> None:

@@ -40,7 +40,7 @@ GROUPS = {
     },
     "Change who leads": {
         "resign": "Ask the leader to stop its command and to release the lock",
-        "transfer": "Ask the leader to hand the lock to a named candidate",
+        "transfer": "Ask the leader to hand the lock to a candidate that waits for it",
     },
     "Set up": {
         "check": "Check whether a run could lead here, and say how to fix it",

@@ -29,7 +29,9 @@ def completed_by(kind: str) -> dict[str, Any]:
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[Any]:
         from kleader.cli import completion_names
 
-        return completion_names.names(kind, ctx.params, incomplete)
+        # click does not parse arguments before an option without a value
+        argument = ctx.params.get("argument") or next(iter(ctx.args), None)
+        return completion_names.names(kind, ctx.params | {"argument": argument}, incomplete)
 
     return {"metavar": "NAME", "shell_complete": complete}
 

@@ -12,13 +12,14 @@ from kleader.cli.command_line import Command
 EPILOG = """
 \b
 Exit status:
-  0       IDENTITY leads
-  1       IDENTITY does not lead; the error says why
+  0       IDENTITY, or the best standby, leads
+  1       it does not lead, or does not wait; the error says why
   2       usage
   125     kleader itself failed: no cluster, no permission, no answer in time
 
 \b
-Example:
+Examples:
+  kleader transfer worker
   kleader transfer worker --to worker-1
 """
 
@@ -28,24 +29,36 @@ Example:
 @options.groups(
     (
         options.request(
-            "--to", "The --identity of the next leader, or client-go's.", metavar="IDENTITY", required=True
+            "--to",
+            "The next leader: the identity of a standby, or the name of its Pod.",
+            show_default="the best standby",
+            **{**options.completed_by("candidates"), "metavar": "IDENTITY"},
+        ),
+        options.request(
+            "--force",
+            "Do not check that --to waits for the lock: for a candidate of client-go, or one with --no-register.",
+            is_flag=True,
         ),
         options.request("--timeout", "How long to wait for it to lead.", type=types.duration, default="2m"),
     ),
     *options.ONE_LOCK,
 )
 def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Ask the leader to hand the lock to a named candidate.
+    """Ask the leader to hand the lock to a candidate that waits for it.
 
     The leader of the lock NAME has to be a kleader. It stops its command first, and no other candidate can acquire the
-    lock in between. Candidates are not registered, so a wrong IDENTITY is noticed only after the leader has stopped: if
-    IDENTITY does not take the lock within the lease duration, any candidate may.
+    lock in between. That IDENTITY waits and is healthy is checked before. If it does not take the lock within the lease
+    duration all the same, any candidate may.
     """
     from kleader.cli import api_access, leader_requests, locate
     from kleader.election.request import can_lead
 
     query, to = locate.query(params, argument, one_lock=True), params["to"]
-    if not (can_lead(to) and to.isprintable()):
+    if to is None and params["force"]:
+        raise click.UsageError("--force needs --to: the best standby is known from the list of candidates only")
+    if to is not None and not (can_lead(to) and to.isprintable()):
         raise click.UsageError(f"--to {to[:80]!r} cannot be an identity")
     leader_requests.refuse_lock_file(query)
-    api_access.run(leader_requests.transfer(query, to, params["timeout"], params["output"] or ""))
+    api_access.run(
+        leader_requests.transfer(query, to or "", params["timeout"], params["output"] or "", force=params["force"])
+    )

@@ -81,6 +81,21 @@ class Fleet:
         process.wait_log("leader_observed", rf"is {re.escape(behind)}\b")
         return process
 
+    def registered(self, identity: str, *options: str, behind: str, **more: object) -> Process:
+        """Start a candidate and return once it is listed as ready, and so known to `kleader transfer`."""
+        process = self.waiting(identity, *options, behind=behind, **more)
+        self.wait_registered(identity)
+        return process
+
+    def wait_registered(self, *identities: str, state: str = "ready") -> None:
+        """Return once all of these candidates are listed in this state."""
+        wanted = [f'"identity":"{identity}"' for identity in identities]
+        self.plane.api.wait(
+            lease_path(self.namespace, f"candidates.{self.name}"),
+            lambda seen: seen and all(any(each in text for text in _entries(seen, state)) for each in wanted),
+            f"the candidates {', '.join(identities)}",
+        )
+
     # --- the Lease
     def lease(self) -> Object:
         return self.plane.api.get(self.path)
@@ -124,6 +139,11 @@ def wait_observed(process: Process, leader: str, *, clientgo: bool) -> None:
         process.wait_err(f"new leader: {leader}$")
     else:
         process.wait_log("leader_observed", rf"is {re.escape(leader)}\b")
+
+
+def _entries(registry: Object, state: str) -> list[str]:
+    notes: dict[str, str] = registry["metadata"].get("annotations", {})
+    return [text for text in notes.values() if f'"state":"{state}"' in text]
 
 
 def version_of(thing: Object) -> int:

@@ -152,7 +152,9 @@ def test_output_has_the_requested_format(  # noqa: PLR0917
     for number, (command, form, terminal) in enumerate(CHANGES, 1):
         leader, other = f"c{number - 1}", f"c{number}"
         fleet.waiting(other, *place.options, kubeconfig=place.kubeconfig(), behind=leader, timings=PATIENT)
-        argv = asks.argv(command, form, f"--lock={PAIR}", "x", *([f"--to={other}"] if command == "transfer" else []))
+        argv = asks.argv(
+            command, form, f"--lock={PAIR}", "x", *(["--force", f"--to={other}"] if command == "transfer" else [])
+        )
         said = asks.at_a_terminal(argv) if terminal else asks.in_a_pipe(argv)
         assert "\x1b" not in said
         remarks = [line for line in said.splitlines(keepends=True) if line.startswith("kleader: ")]

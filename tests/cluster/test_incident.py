@@ -169,7 +169,7 @@ def test_logs_events_metrics_and_status_agree_about_who_led_when(
     second = night.leads()
 
     third = "abc".replace(second, "")[0]
-    assert night.ask("transfer", "--to", third).wait() == 0
+    assert night.ask("transfer", "--force", "--to", third).wait() == 0
     assert night.leads(but=second) == third
 
     rolled = list(night.candidates)

@@ -125,7 +125,7 @@ def test_a_transfer_records_the_run_as_none_that_succeeded(job: Job) -> None:
     first.wait_log("command_started")
     second = job.start("b", ONCE, timings=PATIENT)
     second.wait_log("leader_observed", r"is a\b")
-    argv = [sys.executable, "-m", "kleader", "transfer", "x", "--to=b", f"--kubeconfig={job.config}"]
+    argv = [sys.executable, "-m", "kleader", "transfer", "x", "--force", "--to=b", f"--kubeconfig={job.config}"]
     assert job._processes.start(argv, name="transfer").wait() == 0
     assert (first.wait(), second.wait()) == (255, 0)
     assert job.ran == ["a", "b"]

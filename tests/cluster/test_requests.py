@@ -191,7 +191,7 @@ def test_candidate_with_a_throttled_watch_sends_no_requests_meanwhile(own_plane:
         throttled = proxy.on(faults.answer(429, {}, {"Retry-After": "4"}), path=WATCH, times=2)
         candidate = fleet.waiting("b", behind="a", server=proxy.url, timings=PATIENT)
         proxy.wait_request("GET", WATCH, count=3)
-        read, *rest = proxy.requests
+        read, *rest = [request for request in proxy.requests if "candidates.x" not in request.path]
         assert [request.path.partition("?")[0].endswith("/x") for request in (read, *rest)] == [True, False] * 3
         for refused, following in zip(throttled.requests, rest[1::2], strict=True):
             assert following.at - refused.at >= 4

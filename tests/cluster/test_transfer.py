@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kleader.locks.rbac import request_permissions, role_rules
 from kleader.locks.run_history import LAST_RUN
 from tests.cluster.asking import GIVEN, INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, OBJECTS, Place
@@ -18,6 +21,7 @@ from tests.support.httpproxy import HttpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Any
 
     from tests.cluster.asking import Ask
@@ -49,6 +53,7 @@ def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
     fleet.witness.wait_descendant()
     for other in ("b", "c", "d"):
         fleet.waiting(other, behind="a", timings=PATIENT)
+    fleet.wait_registered("c")
     history = History(fleet)
     asked = ask("transfer", "--to=c")
     assert asked.wait() == 0, asked.err
@@ -68,6 +73,77 @@ def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
     fleet.witness.check(terms=2)
 
 
+@pytest.mark.parametrize("registration", ["on", "off", "forbidden"])
+def test_transfer_to_a_name_that_nobody_has_is_refused_before_anything_stops(
+    own_plane: ControlPlane, fleet: Fleet, ask: Ask, registration: str
+) -> None:
+    """Also where it cannot be checked: for want of a list, or of the permission to read it."""
+    leader = fleet.start("a", timings=PATIENT)
+    fleet.witness.wait_start()
+    user = "admin"
+    if registration == "on":
+        fleet.registered("beat-1", behind="a", timings=PATIENT)
+        said = "no candidate beat-l is registered; ready: beat-1; candidates of client-go and those with --no-register"
+    elif registration == "off":
+        fleet.waiting("beat-1", "--no-register", behind="a", timings=PATIENT)
+        said = "no candidate beat-l is registered; ready: none; "
+    else:
+        fleet.waiting("beat-1", behind="a", timings=PATIENT)
+        user = own_plane.new_bare_user()
+        own_plane.grant(user, fleet.namespace, role_rules(request_permissions("lease", "x")))
+        said = "it is not known which candidates wait: "
+    refused = ask("transfer", "--to=beat-l", user=user)
+    assert refused.wait() == NOT_DONE
+    assert said in refused.err
+    assert refused.err.endswith("--to IDENTITY --force hands the lock over without this check\n")
+    best = ask("transfer", user=user)
+    if registration == "on":
+        assert best.wait() == 0, best.err
+        assert fleet.witness.wait_start(2).identity == "beat-1"
+    else:
+        assert best.wait() == NOT_DONE
+        assert leader.running
+        assert REQUEST not in fleet.lease()["metadata"]["annotations"]
+        assert ask("transfer", "--to=beat-1", "--force", user=user).wait() == 0
+    fleet.witness.check(terms=2)
+
+
+def test_transfer_without_a_name_takes_the_best_standby_and_refuses_an_unhealthy_one(
+    fleet: Fleet, ask: Ask, tmp_path: Path
+) -> None:
+    well = tmp_path / "well"
+    well.touch()
+    health = (f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2")
+    fleet.start("a", does=SLOW, timings=PATIENT)
+    fleet.witness.wait_descendant()
+    fleet.registered("early", behind="a", timings=PATIENT)
+    fleet.registered("best_1", "--priority=1", behind="a", timings=PATIENT)
+    sick = fleet.registered("sick", "--priority=2", *health, behind="a", timings=PATIENT)
+    well.unlink()
+    sick.wait_log("unhealthy")
+    fleet.wait_registered("sick", state="unhealthy")
+    sick_now = ask("transfer", "--to=sick")
+    assert sick_now.wait() == NOT_DONE
+    assert "the candidate sick is unhealthy; ready: best_1, early; " in sick_now.err
+    asked = ask("transfer")
+    assert asked.wait() == 0, asked.err
+    assert asked.err.splitlines()[0] == "kleader: asked a to hand the lock to best_1"
+    assert fleet.witness.wait_start(2).identity == "best_1"
+    fleet.witness.check(terms=2)
+
+
+def test_completion_offers_the_candidates_that_are_ready(fleet: Fleet) -> None:
+    fleet.start("a", timings=PATIENT)
+    fleet.witness.wait_start()
+    fleet.registered("b_1", behind="a", timings=PATIENT)
+    config = fleet.plane.kubeconfig(namespace=fleet.namespace)
+    words = f"kleader transfer --kubeconfig={config} x --to"
+    env = {"_KLEADER_COMPLETE": "fish_complete", "COMP_WORDS": words, "COMP_CWORD": ""}
+    argv = [sys.executable, "-m", "kleader"]
+    done = subprocess.run(argv, env=os.environ | env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["plain,b_1"]
+
+
 @pytest.mark.parametrize("lock", [lock for lock in OBJECTS if lock != "lease"])
 def test_every_record_can_be_handed_over(  # noqa: PLR0917
     plane: Plane, namespace: str, processes: Processes, witness: Witness, ask: Ask, lock: str
@@ -78,7 +154,7 @@ def test_every_record_can_be_handed_over(  # noqa: PLR0917
     witness.wait_descendant()
     for other in ("b", "c"):
         fleet.waiting(other, *place.options, behind="a", kubeconfig=place.kubeconfig(), timings=PATIENT)
-    asked = ask("transfer", f"--lock={lock}", "--to=c")
+    asked = ask("transfer", "--force", f"--lock={lock}", "--to=c")
     assert asked.wait() == 0, asked.err
     assert witness.wait_start(2).identity == "c"
     witness.check(terms=2)
@@ -94,7 +170,7 @@ def test_a_lock_of_two_objects_can_be_asked_by_either(
     witness.wait_descendant()
     fleet.waiting("b", *place.options, behind="a", kubeconfig=place.kubeconfig())
     fleet.waiting("c", *place.options, behind="a", kubeconfig=place.kubeconfig())
-    asked = ask("transfer", "--lock=lease", "--to=c")
+    asked = ask("transfer", "--force", "--lock=lease", "--to=c")
     assert asked.wait() == 0, asked.err
     assert witness.wait_start(2).identity == "c"
     assert leader.wait() == LOST
@@ -119,7 +195,7 @@ def test_client_go_candidate_acquires_a_lock_that_is_handed_to_it(  # noqa: PLR0
     config = plane.kubeconfig(namespace=fleet.namespace)
     go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), lock=CLIENT_GO[lock], retry_period="1s")
     processes.start(go).wait_err("new leader: a")
-    asked = ask("transfer", f"--lock={lock}", "--to=go")
+    asked = ask("transfer", "--force", f"--lock={lock}", "--to=go")
     assert asked.wait() == 0, asked.err
     assert fleet.witness.wait_start(2).identity == "go"
     entry = place.entry()
@@ -132,7 +208,7 @@ def test_lock_handed_to_an_absent_candidate_is_free_after_one_lease_duration(fle
     fleet.start("a", does=SLOW)
     fleet.witness.wait_descendant()
     fleet.waiting("b", behind="a")
-    asked = ask("transfer", "--to=nobody")
+    asked = ask("transfer", "--force", "--to=nobody")
     assert asked.wait() == NOT_DONE
     assert asked.err.endswith("kleader: error: nobody has not taken the lock: b leads instead\n")
     term = fleet.witness.wait_start(2)
@@ -151,7 +227,7 @@ def test_transfer_exits_with_1_if_the_named_candidate_is_killed_while_it_acquire
         target = fleet.waiting("c", behind="a", server=proxy.url)
         taking = proxy.on(faults.silence(), method="PUT", path="/leases/x", times=None)
         fleet.waiting("b", behind="a")
-        asked = ask("transfer", "--to=c")
+        asked = ask("transfer", "--force", "--to=c")
         taking.wait()
         kill_whole(target)
         assert asked.wait() == NOT_DONE
@@ -173,7 +249,7 @@ def test_transfer_survives_the_death_of_the_elector_at_any_step(
             fleet.waiting(other, behind="a", timings=timings)
         first = elector(leader)
         renewal = proxy.on(faults.silence(), method="PUT", path="/leases/x") if when == "asked" else None
-        asked = ask("transfer", "--to=c")
+        asked = ask("transfer", "--force", "--to=c")
         if renewal:
             asked.wait_err("asked a to hand the lock to c")
             os.kill(first, signal.SIGKILL)
@@ -205,11 +281,11 @@ def test_on_loss_wait_the_old_leader_does_not_snatch_it_back(fleet: Fleet, ask: 
     leader = fleet.start("a", "--on-loss=wait", does=SLOW)
     fleet.witness.wait_descendant()
     target = fleet.waiting("b", behind="a", timings=PATIENT)
-    assert ask("transfer", "--to=b").wait() == 0
+    assert ask("transfer", "--force", "--to=b").wait() == 0
     fleet.witness.wait_start(2)
     leader.wait_log("leader_observed", r"is b\b")
     fleet.wait_led_beyond(DURATION)
-    assert ask("transfer", "--to=a").wait() == 0, "it contends again, and can be named"
+    assert ask("transfer", "--force", "--to=a").wait() == 0, "it contends again, and can be named"
     assert fleet.witness.wait_start(3).identity == "a"
     assert target.wait() == LOST
     fleet.witness.check(terms=3)
@@ -219,7 +295,7 @@ def test_of_two_candidates_with_the_target_identity_one_leads(fleet: Fleet, ask:
     fleet.start("a", does=SLOW)
     fleet.witness.wait_descendant()
     twins = [fleet.waiting("twin", behind="a") for _ in range(2)]
-    assert ask("transfer", "--to=twin").wait() == 0
+    assert ask("transfer", "--force", "--to=twin").wait() == 0
     fleet.witness.wait_start(2)
     fleet.wait_led_beyond(DURATION)
     assert all(twin.running for twin in twins)
@@ -235,7 +311,7 @@ def test_a_client_go_leader_is_not_taken_for_one_of_the_same_name_that_was_given
     config = fleet.plane.kubeconfig(namespace=fleet.namespace)
     go = clientgo(config, fleet.namespace, "x", "go", fleet.witness.command(), **GO)
     processes.start(go).wait_err("new leader: a")
-    assert ask("transfer", "--to=go").wait() == 0
+    assert ask("transfer", "--force", "--to=go").wait() == 0
     fleet.witness.wait_start(2)
     assert GIVEN in fleet.lease()["metadata"]["annotations"]
     twin = fleet.start("go", f"--wait={DURATION + 2:g}s")
@@ -247,11 +323,11 @@ def test_a_client_go_leader_is_not_taken_for_one_of_the_same_name_that_was_given
 def test_impossible_transfer_is_refused_with_a_reason(own_plane: ControlPlane, fleet: Fleet, ask: Ask) -> None:
     for to in ("", " ", "leaderelection.k8s.io/unknown"):
         assert ask("transfer", f"--to={to}").wait() == USAGE
-    assert ask("transfer").wait() == USAGE
+    assert ask("transfer", "--force").wait() == USAGE
     place = Place(own_plane, fleet.namespace, COORDINATED)
     fleet.start("a", *place.options, kubeconfig=place.kubeconfig())
     fleet.witness.wait_start()
-    refused = ask("transfer", "--to=b")
+    refused = ask("transfer", "--force", "--to=b")
     assert refused.wait() == NOT_DONE
     assert "the control plane chooses the leader of the lock x: use kleader resign" in refused.err
     assert REQUEST not in fleet.lease()["metadata"]["annotations"]

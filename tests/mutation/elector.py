@@ -51,6 +51,13 @@ MUTANTS = [
         "False",
         "unit/test_registration.py::test_a_lock_of_another_program_is_left_as_it_is",
     ),
+    Guard(
+        "a transfer names no candidate that is unhealthy or out of date",
+        "locks.candidate_registry:Registered.is_ready",
+        "self.state == READY",
+        "True",
+        "unit/test_successor_choice.py::test_a_candidate_that_does_not_wait_is_refused",
+    ),
     # --- its words with the supervisor
     Guard(
         "to an elector the words of another term count for nothing",

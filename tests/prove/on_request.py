@@ -86,7 +86,7 @@ class Errand:
         self._holders = Holders(fleet)
         trial.undo.callback(self._holders.end)
         config = fleet.plane.kubeconfig(namespace=fleet.namespace)
-        what = ["transfer", f"--to={self.chosen.identity}"] if transfer else ["resign"]
+        what = ["transfer", "--force", f"--to={self.chosen.identity}"] if transfer else ["resign"]
         argv = [*what, "x", f"--lock={fleet.kind.lock}", f"--kubeconfig={config}", f"--timeout={PATIENCE:g}s"]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kleader", *argv],

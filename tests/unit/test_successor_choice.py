@@ -1,0 +1,68 @@
+"""Before `kleader transfer` asks a leader to stop, it knows a candidate that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kleader.cli import successor_choice
+from kleader.exits import NOT_DONE
+from kleader.kube.errors import ForbiddenError
+from kleader.locks import candidate_registry as registry
+from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
+
+if TYPE_CHECKING:
+    from kleader.cli.followed_lock import FollowedLock
+
+NOW = 1_795_262_400_000_000
+A, B = (Registered(f"{pod}_1f", "lease", READY, NOW - 9, NOW, 0, pod) for pod in ("a", "b"))
+
+
+def choose(to: str, *entries: Registered, kind: str = "lease", denied: bool = False) -> str:
+    texts = {registry.entry_key(str(i)): registry.to_text(each) for i, each in enumerate(entries)}
+
+    async def call(*_: object) -> dict[str, object]:
+        if denied:
+            raise ForbiddenError("no")
+        return registry.blank("n", "x", {**texts})
+
+    query = SimpleNamespace(name="x", kind=kind, request_timeout=1.0)
+    lock = SimpleNamespace(api=SimpleNamespace(call=call, server_time=NOW), namespace="n", query=query)
+    return asyncio.run(successor_choice.choose(cast("FollowedLock", lock), to, "leader"))
+
+
+@pytest.mark.parametrize(("to", "chosen"), [("", "a_1f"), ("b_1f", "b_1f"), ("b", "b_1f")])
+def test_a_standby_is_chosen_by_its_identity_or_its_pod_and_otherwise_the_best_one(to: str, chosen: str) -> None:
+    assert choose(to, B._replace(since=NOW), A) == chosen
+
+
+@pytest.mark.parametrize(
+    ("to", "entries", "said"),
+    [
+        ("", (), "no standby is registered as ready"),
+        ("", (A._replace(identity="leader"),), "no standby is registered as ready"),
+        ("", (A._replace(lock="configmap"),), "no standby is registered as ready"),
+        ("", (A._replace(renewed=NOW - 400_000_000),), "no standby is registered as ready"),
+        ("c", (A, B), "no candidate c is registered; ready: a_1f, b_1f"),
+        ("a_1f", (A._replace(state=UNHEALTHY), B), "the candidate a_1f is unhealthy; ready: b_1f"),
+        ("a", (A, A._replace(identity="a_2f")), "the Pod a has several candidates; ready: a_1f, a_2f"),
+        ("leader", (A,), "no candidate leader is registered; ready: a_1f"),
+    ],
+)
+def test_a_candidate_that_does_not_wait_is_refused(
+    capsys: pytest.CaptureFixture[str], to: str, entries: tuple[Registered, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        choose(to, *entries)
+    assert ended.value.code == NOT_DONE
+    assert said in capsys.readouterr().err
+
+
+def test_a_list_that_may_not_be_read_refuses_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        choose("a_1f", A, denied=True)
+    assert ended.value.code == NOT_DONE
+    assert "it is not known which candidates wait: no; --to IDENTITY --force" in capsys.readouterr().err
