@@ -139,8 +139,9 @@ def change_line(change: Change, form: str = "") -> str:
 
 def print_table(statuses: Sequence[LockStatus], *, wide: bool, with_namespace: bool) -> None:
     """Print a table as kubectl's."""
-    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS", "STANDBY", "LAST RUN"]
-    head = [*(["NAMESPACE"] if with_namespace else []), *head, *(["DURATION", "WRITER", "INCARNATION"] if wide else [])]
+    head = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "STANDBY", "LAST RUN"]
+    more = ["TRANSITIONS", "DURATION", "WRITER", "INCARNATION"] if wide else []
+    head = [*(["NAMESPACE"] if with_namespace else []), *head, *more]
     _print_rows([head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)])
 
 
@@ -174,10 +175,26 @@ def _print_runs(runs: Sequence[Run]) -> None:
 
 
 def _print_rows(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(rows[0]))]
-    for row in rows:
-        cells = [cell + " " * (width - len(_ESCAPE.sub("", cell))) for cell, width in zip(row, widths, strict=True)]
-        click.echo("".join(cells).rstrip())
+    """A table; on a terminal that is too narrow for it, a block of lines for each row."""
+    head, *below = rows
+    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(head))]
+    if _fits(sum(widths) - _GAP):
+        for row in rows:
+            cells = [cell + " " * (width - len(_ESCAPE.sub("", cell))) for cell, width in zip(row, widths, strict=True)]
+            click.echo("".join(cells).rstrip())
+        return
+    margin = max(map(len, head)) + _GAP
+    blocks = ["".join(f"{name:{margin}}{cell}\n" for name, cell in zip(head, row, strict=True)) for row in below]
+    click.echo("\n".join(blocks), nl=False)
+
+
+def _fits(width: int) -> bool:
+    """Whether so many columns fit: always, unless standard output is a terminal that knows its width."""
+    try:
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return True
+    return not columns or width <= columns
 
 
 def _row(status: LockStatus, *, wide: bool, with_namespace: bool) -> list[str]:
@@ -185,20 +202,20 @@ def _row(status: LockStatus, *, wide: bool, with_namespace: bool) -> list[str]:
     row = list(map(printable, [*([lock.namespace or _NONE] if with_namespace else []), lock.name, lock.kind]))
     row.append(in_colour(state, status.state) if takes_colours(sys.stdout) else state)
     if lock.fault:
-        row += [_UNKNOWN] * 5
+        row += [_UNKNOWN] * 4
     else:
         row += [
             _UNKNOWN if record.holder == UNKNOWN else printable(record.holder) or _NONE,
             age(record.acquired, status.at) if record.holder else _NONE,
             age(record.renewed, status.at) if record.holder and not lock.non_expiring else _NONE,
             _expiry(status),
-            str(record.transitions),
         ]
     row.append(_standbys(lock.candidates))
     row.append(_last_run(lock.runs[0], status.at) if lock.runs else _NONE)
     if wide:
         duration = f"{record.duration}s" if record.holder and record.duration else _NONE
-        row += [duration, _writers(status), printable(lock.incarnation) or _NONE]
+        transitions = _UNKNOWN if lock.fault else str(record.transitions)
+        row += [transitions, duration, _writers(status), printable(lock.incarnation) or _NONE]
     return row
 
 

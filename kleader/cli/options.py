@@ -52,8 +52,8 @@ def lock_type(**attributes: Any) -> Decorator:  # noqa: ANN401 - click's
     return lock(
         "--lock --leader-elect-resource-lock --leader-elect-lock lock",
         "lease, file, file:PATH and others. lease: a Lease. file or file:PATH: a file on this machine. configmap,"
-        " endpoints: an annotation, as client-go before 0.24. configmapsleases, endpointsleases: two objects, to"
-        " migrate from one to the other. leader-for-life: a ConfigMap that this Pod owns, as operator-lib.",
+        " endpoints: an annotation, as in client-go before 0.24. configmapsleases, endpointsleases: two objects, to"
+        " migrate from one to the other. leader-for-life: a ConfigMap that this Pod owns, as in operator-lib.",
         **{"type": types.lock, "metavar": "TYPE", "default": "lease", **words(types.LOCKS), **attributes},
     )
 

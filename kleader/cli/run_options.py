@@ -62,7 +62,9 @@ LOCK = (
         " plain election in a cluster without that API.",
         is_flag=True,
     ),
-    lock("--binary-version", "With --coordinated, required: this program's version, as 1.36.0.", type=types.version),
+    lock(
+        "--binary-version", "With --coordinated, required: this program's version, such as 1.36.0.", type=types.version
+    ),
     lock(
         "--emulation-version",
         "With --coordinated: the version that this program emulates.",
@@ -92,7 +94,7 @@ _API = (
 _TIMINGS = (
     _timing(
         "--lease-duration --leader-elect-lease-duration lease_duration",
-        "How long a silent leader keeps the lock; whole seconds count.",
+        "How long a leader that does not renew keeps the lock, in whole seconds.",
         default="15s",
     ),
     _timing(
@@ -136,7 +138,7 @@ _ELECTION = (
     ),
     _election(
         "--wait",
-        "Give up acquiring after this time, with status 124. live: at the first renewal that is observed; with 125 if"
+        "Give up acquiring after this time, with status 124. live: when the leader is observed alive; with 125 if"
         " the API server does not answer for a lease duration.",
         type=types.duration_or_live,
         metavar="DURATION|live",
@@ -146,7 +148,7 @@ _ELECTION = (
     _election("--no-wait", "Try once to acquire the lock, as --wait 0.", is_flag=True),
     _election(
         "--once-per",
-        "Do not start the command if a run of it, of any candidate, has succeeded that began less than so long ago.",
+        "Do not start the command if a successful run of any candidate began less than this time ago.",
         type=types.duration,
         metavar="DURATION",
     ),
@@ -160,7 +162,7 @@ _ELECTION = (
         default="success",
     ),
     _election(
-        "--once-exit-code", "The exit status if the command is not started because of them.", default=0, **_EXIT_STATUS
+        "--once-exit-code", "The exit status if --once or --once-per prevents the start.", default=0, **_EXIT_STATUS
     ),
     _election(
         "--busy-exit-code",
@@ -184,7 +186,7 @@ _ELECTION = (
 _COMMAND = (
     _command(
         "--restart",
-        "Start a command that ended again: no, on-failure, always. It is started while this candidate leads, with"
+        "Restart the command when it ends: no, on-failure, always. It is restarted while this candidate leads, with"
         " backoff.",
         type=click.Choice(["no", "on-failure", "always"]),
         default="no",
@@ -273,7 +275,7 @@ _MONITORING = (
     ),
     _monitoring(
         "--metrics-file",
-        "Write there at the end how the run ended, for node_exporter's textfile collector; the name ends in .prom.",
+        "Write the result of the run there at its end, for node_exporter's textfile collector; the name ends in .prom.",
         type=click.Path(),
         default="",
         metavar="PATH",

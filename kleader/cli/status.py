@@ -40,7 +40,8 @@ Examples:
         options.output("-w --watch watch", "Follow the changes, until interrupted.", is_flag=True),
         options.output(
             "-o --output output",
-            "How to print the result. wide: also duration, writer and incarnation, and of one lock the latest runs."
+            "How to print the result. wide: also transitions, duration, writer and incarnation, and of one lock the"
+            " latest runs."
             " json, yaml: everything that is known. name: as kubectl takes it.",
             type=click.Choice(("wide", "json", "yaml", "name")),
             show_default="a table",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ABSENT, USAGE, FAILED = 1, 2, 125
 COMMAND = [sys.executable, "-c", "import signal; signal.pause()"]
 OURS = {"lease", "configmap", "endpoints", "configmapsleases", "endpointsleases"}
-HEAD = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "TRANSITIONS", "STANDBY", "LAST RUN"]
+HEAD = ["NAME", "TYPE", "STATE", "HOLDER", "SINCE", "RENEWED", "EXPIRES", "STANDBY", "LAST RUN"]
 THEIRS = {"leases": "lease", **{f"{kind}": kind for kind in ("configmapsleases", "endpointsleases")}}
 THEIRS |= {"configmaps": "configmap", "endpoints": "endpoints"}
 

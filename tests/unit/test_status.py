@@ -161,9 +161,23 @@ def test_ages_are_kubectls(seconds: float, said: str) -> None:
 def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
     formatters.print_locks([look()], "", with_namespace=False)
     assert capsys.readouterr().out == (
-        "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   TRANSITIONS   STANDBY     LAST RUN\n"
-        "x      lease   held    a        3m20s   2s        in 13s    3             <unknown>   <none>\n"
+        "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   STANDBY     LAST RUN\n"
+        "x      lease   held    a        3m20s   2s        in 13s    <unknown>   <none>\n"
     )
+
+
+def test_a_table_that_is_wider_than_the_terminal_is_a_block_of_lines_for_each_lock(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kleader.cli.formatters.os.get_terminal_size", lambda _: os.terminal_size((80, 24)))
+    monkeypatch.setattr("sys.stdout.fileno", lambda: 1, raising=False)
+    formatters.print_locks([look()], "", with_namespace=False)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    formatters.print_locks([look(), look()], "wide", with_namespace=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "NAME          x"
+    assert lines[lines.index("") + 1 :] == lines[: lines.index("")]
+    assert max(map(len, lines)) <= 80
 
 
 RUN = Run("host-b", "7", "k", WALL - 50 * SECOND, WALL - 9 * SECOND, 0, "exited")
