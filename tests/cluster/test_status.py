@@ -90,7 +90,7 @@ def mixed(
     life = processes.start(for_life(config, namespace, "go-life", "pod-0", COMMAND), name="life")
     leaders["go-life"] = "leader-for-life", "pod-0"
     for each in started:
-        each.wait_log("command_started")
+        each.wait_log("command_started") if each.name.startswith("k-") else each.wait_err("started the command")
     life.wait_err("Became the leader")
     yield leaders
     for each in (*started, life):

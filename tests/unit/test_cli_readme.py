@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -53,6 +54,19 @@ def test_every_command_line_is_understood(line: Line) -> None:
     """Each call of kleader in README, pages and help parses; tests/cluster/test_readme.py runs them."""
     for command, arguments in calls(line.text):
         command.make_context(str(command.name), list(arguments))  # click keeps the first
+
+
+@pytest.mark.parametrize("text", sorted(set(re.findall(r"`(kleader [a-z-]+ [^`]+)`", " ".join(README.split())))))
+def test_every_call_in_the_text_of_the_readme_is_understood(text: str) -> None:
+    ((command, arguments),) = calls(text)
+    command.make_context(str(command.name), arguments)
+
+
+def test_the_entrypoint_of_the_page_is_understood() -> None:
+    page = (ROOT / "man/kleader-run.1").read_text("utf-8")
+    entry, more = (json.loads(words) for words in re.findall(r"^(?:ENTRYPOINT|CMD) (\[.*\])$", page, re.MULTILINE))
+    assert entry[0] == "kleader"
+    cli.commands[entry[1]].make_context(entry[1], [*entry[2:], *more])
 
 
 @pytest.mark.parametrize("place", sorted({"README.md", *(f"{path.name}" for path in (ROOT / "man").glob("*.1"))}))
