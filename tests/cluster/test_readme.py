@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sys
@@ -101,10 +102,12 @@ class Desk:
         return self._processes.start(argv, env=self._environment, cwd=self._directory)
 
     def elect(self, namespace: str, name: str) -> None:
-        """Start a leader, worker-0, and a candidate that waits, worker-1."""
+        """Start a leader, worker-0, and a candidate that waits, worker-1, and is listed as a standby."""
         for identity, event in (("worker-0", "command_started"), ("worker-1", "leader_observed")):
             options = f"-n {namespace} --name {name} --identity {identity} --log-format json"
             self.paste(f"kleader run {options} -- sleep 1000").wait_err(f'"event": "{event}"')
+        registry = lease_path(namespace, f"candidates.{name}")
+        self.plane.api.wait(registry, lambda seen: "worker-1" in json.dumps(seen), "the list of the candidates")
 
     def prepare(self, text: str) -> None:
         """Make what the line is about: a lock with a leader, a record whose holder is dead, or an object."""
