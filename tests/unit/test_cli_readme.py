@@ -62,6 +62,11 @@ def test_every_call_in_the_text_of_the_readme_is_understood(text: str) -> None:
     command.make_context(str(command.name), arguments)
 
 
+@pytest.mark.parametrize("words", re.findall(r"`([a-z]+ [a-z]+)[^`]*…`", README))
+def test_a_sentence_of_the_log_that_the_readme_quotes_is_logged(words: str) -> None:
+    assert any(words in path.read_text("utf-8") for path in (ROOT / "kleader").rglob("*.py"))
+
+
 def test_the_entrypoint_of_the_page_is_understood() -> None:
     page = (ROOT / "man/kleader-run.1").read_text("utf-8")
     entry, more = (json.loads(words) for words in re.findall(r"^(?:ENTRYPOINT|CMD) (\[.*\])$", page, re.MULTILINE))
