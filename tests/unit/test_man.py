@@ -164,3 +164,13 @@ def test_the_page_of_run_names_each_key_of_the_log() -> None:
     (log,) = [each for each in part if each.startswith("Log\n")]
     heads = re.findall(r"^\.It Cm (.*)$", log, flags=re.MULTILINE)
     assert {key for head in heads for key in head.split(" , ")} == logged
+
+
+@pytest.mark.parametrize("path", sorted(MAN.glob("*.[17]")), ids=lambda path: path.name)
+def test_the_examples_of_a_page_fit_a_terminal_of_80_columns(path: Path) -> None:
+    """A line of a crontab has no continuation, so these are short enough as they are."""
+    for indented, block in re.findall(
+        r"^\.Bd -literal(.*)\n((?:(?!\.Ed).*\n)+)", path.read_text("utf-8"), re.MULTILINE
+    ):
+        margin = 11 if "indent" in indented else 5
+        assert [line for line in block.replace("\\e", "\\").splitlines() if len(line) + margin > 80] == []
