@@ -140,7 +140,7 @@ def test_leader_replaced_by_a_better_candidate_stays_a_candidate(coordinated: Co
     coordinated.leads(1, "worse")
     better = coordinated.start("better", "1.35.0")
     coordinated.leads(2, "better")
-    assert coordinated.candidate("worse")
+    coordinated.registered("worse")
     better.signal(signal.SIGTERM)
     coordinated.leads(3, "worse")
     assert better.wait() == 0

@@ -214,7 +214,7 @@ def test_status_of_one_lock_needs_a_role_for_its_name_alone(own_plane: ControlPl
     rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["x"], "verbs": ["get"]}
     own_plane.grant(user, asks.namespace, [rule])
     polled = asks.start("--lock=lease", "x", "--watch", user=user)
-    polled.wait_log("watch_failed")
+    polled.wait_err("the watch was refused")
     own_plane.api.merge(path("coordination.k8s.io/v1", "Lease", asks.namespace, "x"), {"spec": {"holderIdentity": ""}})
     wait_out(polled, "a has released it")
     own_plane.grant(user, asks.namespace, [{**rule, "verbs": ["watch"]}])
