@@ -17,7 +17,6 @@ from tests.mutation.mutant import judge, whole
 
 if TYPE_CHECKING:
     from tests.mutation.guard import Guard
-    from tests.mutation.mutant import Mutant
 
 
 def main() -> int:
@@ -31,7 +30,7 @@ def main() -> int:
     parser.add_argument("--tests-passed", action="store_true", help="all tests have just passed: do not run them first")
     args = parser.parse_args()
     os.nice(10)
-    chosen = [each for each in MUTANTS if any(args.pattern in text for text in (each.guard, each.file, each.test))]
+    chosen = [each for each in MUTANTS if any(args.pattern in text for text in (each.keeps, each.file, each.test))]
     in_memory = args.pattern in IN_MEMORY
     if not chosen and not in_memory:
         parser.error(f"no guard is named like {args.pattern!r}")
@@ -71,18 +70,18 @@ def _pass_unpatched(pool: ThreadPoolExecutor, tests: list[str], jobs: int) -> bo
     return good
 
 
-def _verdict(mutant: Mutant | Guard) -> tuple[str, float, str]:
+def _verdict(guard: Guard) -> tuple[str, float, str]:
     """killed, SURVIVED or BROKEN; the seconds that it took; what there is to be read about it."""
-    found = judge(mutant)
+    found = judge(guard)
     if found.broken:
         return f"BROKEN: {found.broken}", found.seconds, found.text
     return ("killed", found.seconds, "") if found.failed else ("SURVIVED", found.seconds, found.text)
 
 
-def _told(mutant: Mutant | Guard, verdict: tuple[str, float, str]) -> bool:
+def _told(guard: Guard, verdict: tuple[str, float, str]) -> bool:
     """Print a row of the table. Whether the mutant lives."""
     word, seconds, text = verdict
-    print(f"{word:8} {seconds:5.1f} s  {mutant.guard}  ({mutant.file}; {mutant.test})", flush=True)
+    print(f"{word:8} {seconds:5.1f} s  {guard.keeps}  ({guard.file}; {guard.test})", flush=True)
     if text:
         print(text)
     return word != "killed"

@@ -332,8 +332,8 @@ _LOCK_DELAY = [
     _RENEW(
         "rule 4: a term counts from before its request",
         "count",
-        "state.t0, state.next_request_at = state.sent_at, ...",
-        "state.t0, state.next_request_at = turn.now.boot, ...",
+        "state = turn.state\nstate.t0, state.next_request_at = state.sent_at, ...",
+        "state = turn.state\nstate.t0, state.next_request_at = turn.now.boot, ...",
         "test_a_renewal_counts_from_before_it_was_sent()",
         ("lease", 429),
     ),
@@ -348,8 +348,9 @@ _LOCK_DELAY = [
     _TERM(
         "rule 4: that now is past safe_at is not enough",
         "begin_term",
-        "state.permitted",
-        "state.proof or turn.now.boot >= state.safe_at",
+        "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)\nif state.permitted:\n    ...",
+        "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)\n"
+        "if state.proof or turn.now.boot >= state.safe_at:\n    ...",
         "test_a_renewal_that_was_sent_before_safe_at_begins_no_term_when_it_is_answered_after()",
         rare="a record is put back over the candidate's own while its renewal is under way",
     ),
@@ -430,8 +431,8 @@ _LOCK_DELAY = [
     _STATE(
         "rule 5: a candidate that gets another elector leaves its incarnation",
         "next_incarnation",
-        "f'{root}.{int(number or 0) + 1}'",
-        "incarnation",
+        "root, _, number = incarnation.partition('.')\nreturn f'{root}.{int(number or 0) + 1}'",
+        "return incarnation",
         "successor.py::test_a_candidate_whose_elector_is_replaced_has_another_incarnation_and_a_leader_has_its_own()",
         rare="a late write of the last elector's lands on the next one's",
     ),
@@ -510,8 +511,8 @@ _LOCK_DELAY = [
     _RELEASE(
         "a term that was lost is not released",
         "close",
-        "leading or (state.phase is Phase.FOLLOWING and ...)",
-        "leading or state.phase is Phase.LOST or ...",
+        "leading or (state.phase is Phase.FOLLOWING and _may_hold(state))",
+        "leading or state.phase is Phase.LOST or (state.phase is Phase.FOLLOWING and _may_hold(state))",
         "test_a_term_that_was_lost_is_not_released()",
         rare="the tree is empty by then",
     ),
@@ -973,7 +974,7 @@ _FOR_LIFE_ROWS = [
         "for life: a lock that is gone is lost",
         "_keep",
         "renew.lose(turn, 'the lock object is gone', kill_now=True)",
-        "state.observed = None",
+        "pass",
         "test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace('gone')",
     ),
     _FOR_LIFE(
@@ -986,8 +987,12 @@ _FOR_LIFE_ROWS = [
     _FOR_LIFE(
         "for life: a watch begins no term",
         "_acquire_at",
-        "state.resync_at = now.boot\nreturn inf",
-        "_lead(turn, observed)\nreturn inf",
+        "soon = now.boot + now.luck * acquire.spread(turn)\n"
+        "if observed is None:\n    return soon\n"
+        "if state.held_by_me(observed) and not observed.dead:\n    ...",
+        "soon = now.boot + now.luck * acquire.spread(turn)\n"
+        "if observed is None:\n    return soon\n"
+        "if state.held_by_me(observed) and not observed.dead:\n    _lead(turn, observed)\n    return inf",
         "test_a_watch_event_alone_begins_no_term()",
     ),
     _FOR_LIFE(

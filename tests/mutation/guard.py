@@ -42,11 +42,6 @@ class Guard(NamedTuple):
     beside: str = ""  # what another guard keeps that covers for this one in the simulator: both are taken away
 
     @property
-    def guard(self) -> str:
-        """As `Mutant.guard`."""
-        return self.keeps
-
-    @property
     def file(self) -> str:
         """Below kleader/."""
         return _file(self.function.partition(":")[0])
@@ -115,13 +110,26 @@ def _found_once(module: ast.Module, function: str, old: str, new: str) -> tuple[
     """Where ``old`` is, and ``new``."""
     scope = _scope(module, function)
     pattern, substitute = parse(old, new)
-    fixed = {*vars(builtins), *_bound(module)}
+    fixed = fixed_names(module)
     is_expression = len(substitute) == 1 and isinstance(substitute[0], ast.Expr)
     matches = list(_matches(scope, pattern, fixed, whole=not is_expression))
     if len(matches) != 1:
         msg = f"{function or 'the module'} says {len(matches)} times, not once: {old!r}"
         raise ValueError(msg)
+    read, bound = _names(substitute)
+    if unknown := read - bound - fixed.union(*_names(pattern)):
+        msg = f"{new!r} reads {', '.join(unknown)}, which is no global variable and is not in {old!r}"
+        raise ValueError(msg)
     return matches[0], substitute
+
+
+def _names(statements: list[ast.stmt]) -> tuple[set[str], set[str]]:
+    """The names that they read, and those that they bind."""
+    nodes = [node for each in statements for node in ast.walk(each)]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return read, bound | {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
 def parse(old: str, new: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
@@ -245,10 +253,11 @@ def _scope(module: ast.Module, function: str) -> ast.AST:
     return found  # type: ignore[no-any-return]
 
 
-def _bound(scope: ast.Module) -> set[str]:
-    """The names that a module binds."""
-    names: set[str] = set()
-    left = list(ast.iter_child_nodes(scope))
+@cache
+def fixed_names(module: ast.Module) -> set[str]:
+    """The names that stand for themselves in a pattern: the module's own, Python's, and self."""
+    names = {*vars(builtins), "self"}
+    left = list(ast.iter_child_nodes(module))
     while left:
         node = left.pop()
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):

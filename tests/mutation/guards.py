@@ -20,10 +20,9 @@ from tests.mutation import (
 
 if TYPE_CHECKING:
     from tests.mutation.guard import Guard
-    from tests.mutation.mutant import Mutant
 
 IN_MEMORY = "unit/test_election_guards.py"
 _ROOMS = (supervisor, succession, elector, watchdog, killing, beside, system, locks, exporter, whereabouts)
 #: Rows whose guards are taken away in memory are not among them: `IN_MEMORY` takes them all away.
-MUTANTS: list[Mutant | Guard] = [each for room in _ROOMS for each in room.MUTANTS]
+MUTANTS: list[Guard] = [each for room in _ROOMS for each in room.MUTANTS]
 TABLE: list[Guard] = [each for each in election.TABLE if each.in_memory]

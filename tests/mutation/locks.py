@@ -76,7 +76,7 @@ MUTANTS = [
         "a pair: each is written on the version that the decision saw, and created where that saw none",
         "locks.multilock:MultiLock.write",
         "lock.write(before, record, incarnation, end - clock())",
-        "lock.write(await _find(lock, timeout), record, incarnation, end - clock())",
+        "lock.write(await _find(lock, end - clock()), record, incarnation, end - clock())",
         "unit/test_multi.py::test_neither_is_written_on_another_version_than_the_decision_saw",
     ),
     Guard(
@@ -104,10 +104,17 @@ MUTANTS = [
     Guard(
         "no call is repeated behind one's back",
         "kube.client:ApiClient._call",
-        "connection.close()\nraise",
-        "connection.close()\n"
-        "connection = await self._connected()\n"
-        "response = await connection.call(method, target, headers, data, max_bytes)",
+        "try:\n"
+        "    response = await connection.call(method, target, headers, data, max_bytes)\n"
+        "except BaseException:\n"
+        "    connection.close()\n"
+        "    raise",
+        "try:\n"
+        "    response = await connection.call(method, target, headers, data, max_bytes)\n"
+        "except BaseException:\n"
+        "    connection.close()\n"
+        "    connection = await self._connected()\n"
+        "    response = await connection.call(method, target, headers, data, max_bytes)",
         "unit/test_api_client.py::test_failed_call_is_never_repeated",
     ),
     Guard(

@@ -33,34 +33,6 @@ _BROKEN = re.compile(
 )
 
 
-class Mutant(NamedTuple):
-    """``guard``: what the code keeps; without it, i.e. with ``new`` where ``file`` says ``old``, ``test`` fails."""
-
-    guard: str
-    file: str  # below kleader/
-    old: str  # occurs there once
-    new: str
-    test: str  # below tests/, as pytest names it
-
-    def applied(self, root: Path = ROOT) -> str:
-        """The file's text without the guard. ValueError where the list is out of date, or the text is no Python."""
-        text = (root / "kleader" / self.file).read_text()
-        if text.count(self.old) != 1:
-            msg = f"{self.guard}: kleader/{self.file} says {text.count(self.old)} times, not once: {self.old!r}"
-            raise ValueError(msg)
-        mutated = text.replace(self.old, self.new)
-        try:
-            compile(mutated, self.file, "exec")
-        except SyntaxError as error:
-            msg = f"{self.guard}: kleader/{self.file} is no Python any more: {error}"
-            raise ValueError(msg) from None
-        return mutated
-
-    def check(self) -> None:
-        """ValueError where the row is out of date."""
-        self.applied()
-
-
 class Outcome(NamedTuple):
     """What pytest said."""
 
@@ -127,18 +99,18 @@ def pytest(tree: Path, *tests: str) -> Outcome:
     return Outcome(running.returncode == 0, failed, passed, seconds, text)
 
 
-def judge(mutant: Mutant | Guard) -> Outcome:
+def judge(guard: Guard) -> Outcome:
     """Run its test without the guard."""
     with tempfile.TemporaryDirectory(prefix="kleader-mutant-") as scratch:
         tree = Path(scratch)
         copy(tree)
-        path = tree / "kleader" / mutant.file
-        mutated = mutant.applied(tree)
+        path = tree / "kleader" / guard.file
+        mutated = guard.applied(tree)
         path.unlink()
         path.write_text(mutated)
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):  # known by the second it was written in
             cached.unlink()
-        return pytest(tree, mutant.test)
+        return pytest(tree, guard.test)
 
 
 def whole(tests: list[str]) -> Outcome:

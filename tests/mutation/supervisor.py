@@ -232,8 +232,8 @@ MUTANTS = [
     Guard(
         "what is left alive by force is not released",
         "supervisor.leadership:Leadership.on_signal",
-        "term.status = term.status or SIGNALLED + number\nself._run.fire(Event.ABANDON)",
-        "term.status = term.status or SIGNALLED + number\nself._run.fire(Event.END)\nself._elector.end(term, now)",
+        "self._run.fire(Event.ABANDON)",
+        "self._run.fire(Event.END)\nself._elector.end(self._run.term, self._killer.began_at)",
         "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
     ),
     Guard(

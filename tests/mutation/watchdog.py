@@ -208,8 +208,8 @@ MUTANTS = [
     Guard(
         "who is known is killed before environments are read",
         "procs.process_tracker:ProcessTracker._find",
-        "yield from known",
-        "any((system.environment_has(pid, self._marker) for pid in table))\nyield from known",
+        "known = self._family(table, ..., excluded)",
+        "known = self._family(table, ..., excluded)\nany((system.environment_has(pid, self._marker) for pid in table))",
         "unit/test_watchdog.py::test_who_is_known_is_killed_before_anybodys_environment_is_read",
     ),
     Guard(

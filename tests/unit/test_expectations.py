@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.mutation.mutant import ROOT
-from tests.unit.test_mutants import claims_of
+from tests.unit.test_mutants import claims_in
 
 ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+) \|$", (ROOT / "tests/README.md").read_text(), re.MULTILINE)
 
@@ -23,4 +23,4 @@ def test_an_expectation_has_its_place_and_its_tests(places: str, held_by: str) -
     tests = re.findall("`(.+?)`", held_by)
     assert tests
     for path, _, name in (test.partition("::") for test in tests):
-        assert name in claims_of(path), name
+        assert name in claims_in(path), name

@@ -57,9 +57,16 @@ def test_a_function_that_is_gone_is_an_error() -> None:
         without("step.now", "0", "Lock.released")
 
 
+def test_a_local_variable_that_the_old_code_does_not_name_is_an_error() -> None:
+    """Somebody may rename it."""
+    with pytest.raises(ValueError, match="reads seen, which is no global variable and is not in"):
+        without("step.now < LIMIT", "seen or step.now < LIMIT")
+    assert "[it for it in step]" in without("step.now < LIMIT", "[it for it in step]")
+
+
 def test_a_hole_is_any_expression_or_statements_and_stays_what_it_was() -> None:
     kept = "if True:\n            self.t0 = step.now\n            return max"
-    assert kept in without("if ...:\n ...\nelif t:\n t.note(t)".replace("t.note", "s.note"), "if True:\n ...")
+    assert kept in without("if ...:\n ...\nelif t:\n self.note(t)", "if True:\n ...")
     assert "return max(0, self.t0)" in without("max(..., self.t0)", "max(0, self.t0)")
 
 
