@@ -140,7 +140,10 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A watch event; None: the object was deleted. It only wakes: the conflict check of a write decides."""
+    """A watch event; None: the object was deleted, or, as the first event, is missing once the watch has begun.
+
+    It only wakes: the conflict check of a write decides.
+    """
 
     seen: Observed | None
 

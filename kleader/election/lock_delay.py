@@ -27,11 +27,14 @@ def observe(turn: Transition, observed: Observed | None, *, from_watch: bool) ->
     same = _is_same(state, observed, unbroken=unbroken)
     raises = not (same or _is_exempt(state, observed, unbroken=unbroken))
     note(state, observed)
-    released = observed is not None and state.is_released(observed)
-    state.after_release = released or (state.after_release and unbroken and _is_only_nominated(state, observed))
     _count_stale(state, observed)
     if raises:
         raise_safe_at(turn)
+    released = observed is not None and state.is_released(observed)
+    missing = observed is None and unbroken and turn.now.boot >= state.safe_at  # all earlier leaders are dead
+    state.after_release = (
+        released or missing or (state.after_release and unbroken and _is_only_nominated(state, observed))
+    )
     if not same:
         state.observed_at = turn.now.boot
     state.observed = observed
@@ -54,15 +57,15 @@ def raise_safe_at(turn: Transition) -> None:
 def _is_same(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
     """Whether nobody has written since. What is read under another version may have been written, and put back."""
     before = state.observed
-    if observed is None or before is None:
-        return state.known and observed is before
+    if observed is None or before is None:  # in coordinated election a candidate may wait long for the object
+        return state.known and observed is before and (unbroken or not state.me.coordinated)
     return observed.version == before.version or (unbroken and observed.same_record(before))
 
 
 def _is_exempt(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
     """Whether no process of an earlier holder can be alive that was not alive before."""
     if observed is None or observed.unwritten:
-        return not state.touched
+        return not state.touched and (unbroken or not (state.me.coordinated and state.known))
     if state.is_released(observed) or state.is_handed_to_me(observed):
         return True
     return unbroken and state.is_nominated(observed) and _is_only_nominated(state, observed)
@@ -72,12 +75,16 @@ def _is_only_nominated(state: State, observed: Observed | None) -> bool:
     """Whether the control plane has nominated the holder since, which has not written the lock yet.
 
     client-go's candidates leave the acquireTime out, as the control plane does: only a change of the holder is a
-    nomination. A watch of a missing object begins without a version, so that its first event proves nothing.
+    nomination. A watch of a missing object begins without a version: unless it has shown that the object is missing,
+    its first event proves nothing. An API server may answer before such a watch has begun: so an object that a
+    candidate has written since proves nothing either.
     """
-    before = state.observed.record if state.observed else None
     if observed is None or not observed.is_nomination:
         return False
-    return before is not None and (before.holder != observed.record.holder or before == observed.record)
+    if state.observed is None:
+        return state.after_release and observed.pristine
+    before = state.observed.record
+    return before.holder != observed.record.holder or before == observed.record
 
 
 def _count_stale(state: State, observed: Observed | None) -> None:

@@ -71,7 +71,7 @@ class State:
     observed: Observed | None = None  # the last observation; None: none yet, or there is no object
     observed_at: float = -inf  # when its record last changed; -inf: there was no observation
     stale: int = 0  # a write failed: nothing is written over this version until it was read so many times again
-    after_release: bool = False  # coordinated: since a release, an unbroken watch has shown nominations only
+    after_release: bool = False  # coordinated: an unbroken watch has shown a release, then nominations only
     leader: str = ""  # of the last NewLeader
     lost_races: int = 0  # times in a row that another candidate acquired the lock
     shortest: int = 0  # seconds: the shortest lease duration of a rival that was warned of

@@ -20,6 +20,7 @@ from kleader.ipc import messages as m
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
 from kleader.kube.errors import LockError, SetUpError
+from kleader.locks.coordinated_lease import CoordinatedLease
 from kleader.locks.factory import make_lock
 from kleader.locks.leader_for_life import PodContext
 from kleader.locks.lease_candidate import Description, LeaseCandidate, served_version
@@ -76,6 +77,8 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             candidate=candidate,
             context=context,
         )
+        if isinstance(lock, CoordinatedLease):
+            lock.registers_at_once = plan.wait == 0
         label = None
         if plan.pod_label:
             pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])

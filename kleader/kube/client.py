@@ -29,6 +29,7 @@ FIELD_MANAGER = "kleader"  # of every write; releases before sent only a User-Ag
 JSON = "application/json"
 MAX_SILENCE_SECONDS = 300.0  # a watch without a byte, bookmarks included, for so long is dead
 _MERGE_PATCH = "application/merge-patch+json"
+_BOOKMARK = "BOOKMARK"
 _PREWARM_TIMEOUT = 5.0  # seconds
 # ssl.SSLError is an OSError; asyncio.TimeoutError is one from Python 3.11 on; an invalid host name is a ValueError.
 _NO_RESPONSE = (OSError, asyncio.TimeoutError, h11.ProtocolError, ValueError)
@@ -109,6 +110,8 @@ class ApiClient:
     ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """Type and object of each watch event, until a WatchError. ``timeout``: seconds for the watch to begin.
 
+        The first is a bookmark without an object: the watch has begun.
+
         Meanwhile a connection for the next call is kept open: the API server closes idle ones, and a handshake would
         delay a takeover.
         """
@@ -127,6 +130,7 @@ class ApiClient:
                     raise _TooOldError(reason, begun=False)
                 raise WatchError(reason, denied=denied, begun=False, retry_after=error.failure.retry_after)
             begun = True
+            yield _BOOKMARK, {}
             async with aclosing(connection.lines(MAX_SILENCE_SECONDS)) as lines:
                 async for line in lines:
                     yield self._event(line)
@@ -144,17 +148,20 @@ class ApiClient:
                 self._prewarming = None
 
     async def watch_object(
-        self, collection: str, name: str, version: str, timeout: float
+        self, collection: str, name: str, version: str, timeout: float, *, reads_missing: bool = False
     ) -> AsyncGenerator[dict[str, Any] | None, None]:
         """Each state of one object after resourceVersion ``version`` ("": the present state too); None if it is gone.
+
+        ``reads_missing``: the first state is None if there is no object once the watch has begun.
 
         The API server remembers only its latest changes, none from before its start: the version of an object that is
         rarely written soon is too old. The watch then begins without a version, and goes on if the present version is
         still ``version``, so nothing is left out. Otherwise it ends with a WatchError.
         """
         received = False
+        reads = f"{collection}/{urllib.parse.quote(name, safe='')}" if reads_missing else ""
         try:
-            async with aclosing(self._states(collection, name, version, timeout)) as states:
+            async with aclosing(self._states(collection, name, version, timeout, reads)) as states:
                 async for state in states:
                     received = True
                     yield state
@@ -185,16 +192,29 @@ class ApiClient:
         return responses.unreadable(what, self.credentials.server)
 
     async def _states(
-        self, collection: str, name: str, version: str, timeout: float
+        self, collection: str, name: str, version: str, timeout: float, reads: str = ""
     ) -> AsyncGenerator[dict[str, Any] | None, None]:
-        """Bookmarks only show that the watch is alive."""
+        """Bookmarks only show that the watch is alive. ``reads``: the object to read after the first one."""
         query = {"watch": "1", "fieldSelector": f"metadata.name={name}", "allowWatchBookmarks": "true"}
         if version:
             query["resourceVersion"] = version
         async with aclosing(self.watch(f"{collection}?{urllib.parse.urlencode(query)}", timeout)) as events:
             async for kind, found in events:
-                if kind != "BOOKMARK":
+                if kind != _BOOKMARK:
                     yield None if kind == "DELETED" else found
+                elif reads:
+                    if await self._is_missing(reads, timeout):
+                        yield None
+                    reads = ""
+
+    async def _is_missing(self, target: str, timeout: float) -> bool:
+        try:
+            await self.call("GET", target, None, timeout)
+        except LockError as error:
+            if error.failure.kind is Kind.MISSING:
+                return True
+            raise WatchError(str(error)) from None
+        return False
 
     async def _call(
         self, method: str, target: str, body: dict[str, Any] | None, accept: str, max_bytes: int

@@ -6,27 +6,36 @@ them, and read.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from kleader.election.events import Kind
-from kleader.kube.errors import LockError
+from kleader.kube.errors import LockError, WatchError
 from kleader.kube.timeout import seconds_left
 from kleader.locks.base import LockProperties
 from kleader.locks.lease import LeaseLock
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from kleader.election.events import Observed
     from kleader.election.record import Record
     from kleader.locks.lease_candidate import LeaseCandidate
 
 
 class CoordinatedLease(LeaseLock):
-    """A Lease. ``candidate`` is registered after the lock was read: so what was there before a nomination is known."""
+    """A Lease. ``candidate`` is registered after the lock was read: so what was there before a nomination is known.
+
+    Where there is no Lease, it is registered when a watch has shown that: so the first candidate of all has seen that
+    nothing but its nomination has happened.
+    """
 
     properties = LockProperties(coordinated=True)
     candidate: LeaseCandidate
+    registers_at_once = False  # by the first read: a candidate that tries once does not watch
+    _was_missing = False
 
     async def get(self, timeout: float) -> Observed:
         """The Lease now. A candidate that may hold it reads it though its LeaseCandidate cannot be written."""
@@ -35,13 +44,25 @@ class CoordinatedLease(LeaseLock):
             seen = await super().get(timeout)
         except LockError as error:
             if error.failure.kind is Kind.MISSING:
-                await self.candidate.ensure_registered(left())
+                if self._was_missing or self.registers_at_once:  # there is no watch, or it has ended
+                    await self.candidate.ensure_registered(left())
+                self._was_missing = True
             raise
         if seen.record.holder == self.candidate.identity:
             self.candidate.keep_registered()
         else:
             await self.candidate.ensure_registered(left())
         return seen
+
+    async def watch(self, after: Observed | None, timeout: float) -> AsyncGenerator[Observed | None, None]:
+        """Each later state of the Lease."""
+        async with aclosing(super().watch(after, timeout)) as states:
+            async for seen in states:
+                yield seen
+                try:
+                    await self.candidate.ensure_registered(timeout)
+                except LockError as error:  # the next read says so
+                    raise WatchError(str(error), moved=True) from None
 
     def register(self) -> None:
         """The next read of the lock creates the LeaseCandidate again."""

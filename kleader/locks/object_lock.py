@@ -105,7 +105,10 @@ class ObjectLock:
         """Each later state of the object."""
         version = after.version if after else ""
         try:
-            async with aclosing(self._api.watch_object(self._collection, self._name, version, timeout)) as states:
+            watch = self._api.watch_object(
+                self._collection, self._name, version, timeout, reads_missing=self.properties.coordinated and not after
+            )
+            async with aclosing(watch) as states:
                 async for found in states:
                     yield None if found is None else self.observed(found)
         except LockError as error:

@@ -121,11 +121,12 @@ def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coord
     """The command is asked to stop and has the time that it needs; then the lock is released, and the better leads."""
     worse = coordinated.start("worse", "1.36.0", does=("--term-delay=2",))
     coordinated.leads(1, "worse")
+    assert not worse.logged("waiting_for_previous_leader"), "nobody has held the lock before"
     coordinated.start("better", "1.35.0")
     assert worse.wait() == LOST
     assert worse.logged("stepping_down", "end of term: better is to lead")
     assert worse.logged("released")
-    assert "killing" not in worse.err
+    assert not worse.logged("command_killed")
     coordinated.leads(2, "better")
     (first, second, gap) = coordinated.witness.handovers()[0]
     assert (first.identity, second.identity) == ("worse", "better")

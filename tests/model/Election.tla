@@ -65,9 +65,11 @@ Start ==
     phase |-> "FOLLOWING", command |-> FALSE, incarnation |-> 1, proof |-> FALSE, t0 |-> 0,
     safe_at |-> 0, longest |-> 0, touched |-> "no",
     \* known to the elector alone
-    observed |-> 0, stale |-> "no", after_release |-> FALSE, unanswered_release_base |-> 0,
+    observed |-> 0, stale |-> "no", after_release |-> FALSE, watches_missing |-> FALSE, unanswered_release_base |-> 0,
     request |-> NoRequest ]
-InTerm == {"HOLDING", "LEADING", "RELEASING"}
+\* RECORDING: the command is dead, and the last write renews: with --no-release, or by the next elector of one that
+\* died while it released.
+InTerm == {"HOLDING", "LEADING", "RELEASING", "RECORDING"}
 
 Incarnation(c) == <<c, state[c].incarnation>>
 HeldByMe(c, r) ==
@@ -103,15 +105,16 @@ Permitted(st) ==
 SameAsBefore(st, v, from_watch) ==
   \/ v = st.observed
   \/ from_watch /\ history[v] = history[st.observed]
-  \/ st.observed # 0 /\ history[v].kind = "gone" /\ history[st.observed].kind = "gone"
+  \/ /\ st.observed # 0 /\ history[v].kind = "gone" /\ history[st.observed].kind = "gone"
+     /\ from_watch \/ ~Coordinated \/ Wrong = "a gap of a missing lock is unbroken"
 NeverHeld(st, r) == ~Touched(st) /\ IsUnwritten(r)
 Raises(c, v, from_watch) ==
   LET st == state[c]  r == history[v] IN
   ~ \/ SameAsBefore(st, v, from_watch)
-    \/ NeverHeld(st, r)
+    \/ NeverHeld(st, r) /\ (from_watch \/ ~Coordinated \/ st.observed = 0 \/ Wrong = "a gap of a missing lock is unbroken")
     \/ IsReleased(r)
     \/ HandedToMe(c, r)
-    \/ from_watch /\ Nominated(c, r)
+    \/ from_watch /\ Nominated(c, r) /\ (history[st.observed].kind # "gone" \/ st.after_release)
     \/ Wrong = "only the first observation raises" /\ st.observed # 0
     \/ Wrong = "gone is free" /\ r.kind = "gone"
 
@@ -121,7 +124,12 @@ Noted(c, v, from_watch) ==
   [st EXCEPT
     !.observed = v, !.stale = "no", !.longest = Max(@, r.duration),
     !.touched = IF IsUnwritten(r) THEN @ ELSE "observed",
-    !.after_release = IsReleased(r) \/ (@ /\ from_watch /\ r.kind = "named")]
+    !.watches_missing = from_watch /\ r.kind = "gone",
+    !.after_release =
+      \/ IsReleased(r)
+      \/ /\ from_watch /\ r.kind = "gone"
+         /\ (now >= st.safe_at /\ ~Raises(c, v, from_watch)) \/ Wrong = "a missing lock is a release"
+      \/ @ /\ from_watch /\ r.kind = "named"]
 
 Following(c, v, from_watch) ==
   LET st == Noted(c, v, from_watch) IN IF Raises(c, v, from_watch) THEN Raise(st, c) ELSE st
@@ -139,12 +147,23 @@ Term(c, v) ==
     [] r.kind = "gone" /\ st.phase \in {"HOLDING", "LEADING"} /\ c \notin ClientGo -> again
     [] OTHER -> lost
 
+\* Coordinated: a watch of a missing object begins without a version, and then finds the object missing. That is the
+\* first look of a candidate that has never observed the lock: the promise leaves out a record taken away before.
+WatchMissing(c, v) ==
+  LET st == state[c] IN
+  /\ Coordinated /\ st.phase = "FOLLOWING" /\ st.observed # 0 /\ st.request.status = "none"
+  /\ history[st.observed].kind = "gone" /\ ~st.watches_missing /\ v >= st.observed /\ history[v].kind = "gone"
+  /\ st.touched = "no" /\ st.safe_at = 0 => now >= deleted_at + Longest
+  /\ state' = [state EXCEPT ![c] = [Noted(c, v, TRUE) EXCEPT !.stale = st.stale]]
+  /\ UNCHANGED <<now, history, late, deleted_at, left>>
+
 Observe(c, v, from_watch) ==
   LET st == state[c] IN
   /\ \/ v > st.observed
      \/ v = st.observed /\ st.stale = "read"
   /\ st.observed = 0 => v >= Version - 1
-  /\ from_watch => /\ st.observed # 0 /\ history[st.observed].kind # "gone" /\ v > st.observed
+  /\ Coordinated /\ st.observed = 0 /\ st.touched = "no" /\ IsUnwritten(history[v]) => now >= deleted_at + Longest
+  /\ from_watch => /\ st.observed # 0 /\ (history[st.observed].kind # "gone" \/ st.watches_missing) /\ v > st.observed
                    /\ v = st.observed + 1 \/ Wrong = "a gap is unbroken"
   /\ IF st.phase \in InTerm
      THEN st.request.status = "none" /\ ~from_watch /\ state' = [state EXCEPT ![c] = Term(c, v)]
@@ -185,7 +204,7 @@ Acquire(c) ==
 
 Renew(c) ==
   LET st == state[c] IN
-  /\ st.phase \in {"HOLDING", "LEADING"} /\ st.observed # 0 /\ InTime(c)
+  /\ st.phase \in {"HOLDING", "LEADING", "RECORDING"} /\ st.observed # 0 /\ InTime(c)
   /\ HeldByMe(c, history[st.observed]) \/ history[st.observed].kind = "gone"
   /\ Send(c, Request(c, "renew", Identity[c]))
 
@@ -279,10 +298,10 @@ StopCommand(c) ==
   /\ \/ state[c].phase = "LEADING"
      \/ state[c].phase = "HOLDING" /\ Permitted(state[c])
   /\ c \notin ClientGo /\ Wrong # "release before the command is dead"
-  /\ state' = [state EXCEPT ![c].phase = "RELEASING", ![c].command = FALSE]
+  /\ \E phase \in {"RELEASING", "RECORDING"} : state' = [state EXCEPT ![c].phase = phase, ![c].command = FALSE]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
 
-\* Past stop_at, or stopped without a release (--no-release): the command is killed, the lock left to expire.
+\* Past stop_at, or the last write was a renewal: the command is killed, the lock left to expire.
 EndTerm(c) ==
   /\ state[c].phase \in InTerm
   /\ late' \in Abandoned(c)
@@ -292,13 +311,15 @@ EndTerm(c) ==
 \* The elector died and was reaped; the supervisor starts another with what it keeps itself.
 ReplaceElector(c) ==
   LET st == state[c]
-      kept == [st EXCEPT !.observed = 0, !.stale = "read", !.after_release = FALSE, !.request = NoRequest,
+      kept == [st EXCEPT !.observed = 0, !.stale = "read", !.after_release = FALSE, !.watches_missing = FALSE,
+                         !.request = NoRequest,
                          !.safe_at = IF Wrong = "replaced elector forgets safe_at" THEN 0 ELSE @,
                          !.touched = IF Wrong = "replaced elector forgets touched" THEN "forgotten" ELSE @] IN
   /\ left.replaced > 0 /\ c \notin ClientGo
   /\ late' \in Abandoned(c)
   /\ state' = [state EXCEPT ![c] =
-       IF st.phase = "RELEASING" /\ Wrong # "replaced elector releases" THEN Raise(Ended(kept), c)
+       IF st.phase = "RELEASING" /\ Wrong # "replaced elector releases"
+       THEN [kept EXCEPT !.unanswered_release_base = 0, !.phase = "RECORDING"]
        ELSE [kept EXCEPT !.unanswered_release_base = 0]]
   /\ left' = [left EXCEPT !.replaced = @ - 1]
   /\ UNCHANGED <<now, history, deleted_at>>
@@ -385,6 +406,7 @@ Init ==
 Work(c) ==
   \/ Acquire(c) \/ Apply(c) \/ WriteDone(c) \/ StartCommand(c)
   \/ \E v \in 1..Version, from_watch \in BOOLEAN : Observe(c, v, from_watch)
+  \/ \E v \in 1..Version : WatchMissing(c, v)
 Next ==
   \/ Tick \/ ManualEdit \/ \E w \in late : ApplyLate(w)
   \/ \E c \in Candidates :

@@ -86,6 +86,7 @@ FAST = (
     ),
     Run("nominated, a record put back", nominations=1, edits=1, by="restore"),
     Run("nominated over a leader, two records put back", begin="nominated", edits=2, by="restore", versions=8, time=2),
+    Run("never held, nominated, a manual edit", begin="never held", nominations=2, edits=1, time=2),
     Run("nominated, all faults, in an instant", nominations=1, edits=1, lost=1, replaced=1, time=0),
     Run("three candidates at random", candidates=3, versions=10, edits=2, lost=2, replaced=1, crashes=1, traces=5_000),
 )
@@ -94,6 +95,7 @@ FAST = (
 
 REACHED = (
     Run("reached: the first leader", begin="never held", invariants="NoneFirst", versions=3),
+    Run("reached: the first leader, nominated", begin="never held", invariants="NoneFirst", nominations=1, time=0),
     Run("reached: after a release", invariants="NoneAfterRelease", time=0),
     Run("reached: after a handover", invariants="NoneAfterHandover", time=0),
     Run("reached: after expiry", invariants="NoneAfterExpiry", versions=3),
@@ -128,6 +130,8 @@ VARIANTS = tuple(
         Run("release repeated over another version", edits=1, by="restore", lost=1, versions=6, time=0),
         Run("bare mark is a handover", candidates=3, identity="Second", clientgo="c2"),
         Run("a naming is a handover", nominations=1),
+        Run("a missing lock is a release", nominations=1, edits=1, by="delete"),
+        Run("a gap of a missing lock is unbroken", begin="never held", nominations=2, edits=1, by="delete", versions=6),
     )
 )
 

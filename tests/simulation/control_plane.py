@@ -123,9 +123,13 @@ class ControlPlane:
 
 
 class NamedMachine(Machine):
-    """A machine that registers once it has read the lock, answers pings, and leaves before its end."""
+    """A machine that registers once it has read the lock, answers pings, and leaves before its end.
+
+    A lock that is missing has to be shown by a watch, or read again.
+    """
 
     registered = False  # by its present elector
+    was_missing = False  # when its present elector has read it
     lapses = ORDERLY
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
@@ -143,15 +147,15 @@ class NamedMachine(Machine):
         return self.control_plane.candidates
 
     def _elect(self, state: State) -> None:
-        self.registered = False
+        self.registered = self.was_missing = False
         super()._elect(state)
 
     def tell(self, event: e.Event) -> None:
         """One step, and what the lock does besides."""
         super().tell(event)
-        read = isinstance(event, e.GetDone) or (
-            isinstance(event, e.RequestFailed) and event.failure.kind is Kind.MISSING
-        )
+        missing = isinstance(event, e.RequestFailed) and event.failure.kind is Kind.MISSING
+        read = isinstance(event, (e.GetDone, e.WatchEvent)) or (missing and self.was_missing)
+        self.was_missing |= missing
         if read and self.state and not self.registered and self.state.phase in {Phase.FOLLOWING, Phase.LEADING}:
             self.registered = True
             self.world.after(self.rng.uniform(0, self.road.latency), partial(self._register, self.life))

@@ -80,9 +80,16 @@ class Watch:
         self.over = False
         self.deaf = False
         self.latest = 0.0  # when its last event arrives
+        self._has_told = False
+
+    def tell_first(self, event: e.Event) -> None:
+        """Unless it has told something else before."""
+        if not self._has_told:
+            self.tell(event)
 
     def tell(self, event: e.Event) -> None:
         """Unless it is over."""
+        self._has_told = True
         if not self.over:
             self.over = isinstance(event, e.WatchEnded)
             self._told(event)
@@ -285,7 +292,17 @@ class Host:
         behind = 0 if version or not self.road.watch_lag else self.rng.choice((0, 0, 1, 2, 8))
         for seen in kept.since(version, behind):
             hear(seen)
+        if self.me.coordinated and not version:
+            self.world.after(self.road.latency * self.rng.random(), partial(self._read_missing, kept, watch))
         return watch
+
+    def _read_missing(self, kept: Kept, watch: Watch) -> None:
+        """Once a watch has begun the object is read: that it is missing is the first thing that the watch tells."""
+        if self.road.cut or self.world.server.down:
+            watch.tell(e.WatchEnded("no answer"))
+        elif kept.stored is None:
+            first = partial(watch.tell_first, e.WatchEvent(None))
+            self.world.after(self.road.latency * self.rng.random(), first)
 
     def _lapse(self, kept: Kept, watch: Watch, met: Ahead) -> None:
         after: float = 0

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kleader.election.events import Kind
 from kleader.election.record import Record
+from kleader.kube.errors import LockError
 from kleader.locks.coordinated_lease import CoordinatedLease
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from kleader.kube.client import ApiClient
     from kleader.locks.lease_candidate import LeaseCandidate
 
@@ -34,10 +40,12 @@ class Watched:
 
     def __init__(self) -> None:
         self.told: list[float] = []
+        self.registered: list[float] = []
 
     def register(self) -> None: ...
 
-    async def ensure_registered(self, timeout: float) -> None: ...
+    async def ensure_registered(self, timeout: float) -> None:
+        self.registered.append(timeout)
 
     def keep_registered(self) -> None: ...
 
@@ -109,3 +117,47 @@ def test_write_adds_no_strategy_and_no_preferred_holder(lock: CoordinatedLease) 
     assert set(body["spec"]) == {
         *("holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions")
     }
+
+
+class WithoutLease:
+    """An API server without the Lease."""
+
+    async def call(self, *_: object) -> dict[str, Any]:
+        raise LockError(Kind.MISSING, "there is none")
+
+    async def watch_object(self, *_: object, reads_missing: bool) -> AsyncGenerator[dict[str, Any] | None, None]:
+        assert reads_missing
+        yield None
+        await asyncio.Event().wait()
+
+
+def test_candidate_that_tries_once_is_registered_by_its_read(lock: CoordinatedLease) -> None:
+    """It watches nothing; what is wrong with its LeaseCandidate is said."""
+    lock._api, lock.registers_at_once = cast("ApiClient", WithoutLease()), True
+    with pytest.raises(LockError):
+        asyncio.run(lock.get(1))
+    assert len(cast("Watched", lock.candidate).registered) == 1
+
+
+def test_candidate_is_registered_when_a_watch_has_shown_that_there_is_no_lease(lock: CoordinatedLease) -> None:
+    """Or, where there is no watch, by the second read."""
+    lock._api = cast("ApiClient", WithoutLease())
+    candidate = cast("Watched", lock.candidate)
+
+    async def story() -> None:
+        with pytest.raises(LockError):
+            await lock.get(1)
+        assert len(candidate.registered) == 0
+        async with aclosing(lock.watch(None, 1)) as states:
+            assert await anext(states) is None
+            assert len(candidate.registered) == 0
+            following = asyncio.ensure_future(anext(states))
+            await asyncio.sleep(0)
+            assert len(candidate.registered) == 1
+            following.cancel()
+            await asyncio.wait({following})
+        with pytest.raises(LockError):
+            await lock.get(1)
+        assert len(candidate.registered) == 2
+
+    asyncio.run(story())

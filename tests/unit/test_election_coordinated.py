@@ -275,7 +275,7 @@ def test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_wa
     ids=["it was written since", "it was missing", "it was not seen to be missing", "it was held before"],
 )
 def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bool) -> None:
-    """A watch of a missing Lease begins without a version: it does not show who was there in between."""
+    """Before its watch has shown the lock to be missing, another candidate may have held it in between."""
     story = Coordinated().wakes()
     for i, each in enumerate([*before, "named"]):
         shown = {"held": story.lock("other"), "missing": None, "named": story.naming(pristine=untouched)}[each]
@@ -289,6 +289,43 @@ def test_a_lock_that_was_created_for_us_in_a_gap_is_waited_for() -> None:
     """Another candidate may have led in between, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None)
     story.waits(10).tell(e.WatchEnded()).reads(story.naming(pristine=True)).writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+@pytest.mark.parametrize("named_before", [False, True])
+def test_the_first_candidate_of_a_lock_leads_at_once_when_its_watch_has_shown_that_there_was_none(
+    *, named_before: bool
+) -> None:
+    """Also where the control plane has named another one before, which has not written the lock."""
+    story = Coordinated().wakes().reads(None).sees(None).waits(4)
+    if named_before:
+        story.sees(story.naming("other", pristine=True)).waits(4)
+    story.sees(story.naming(pristine=True)).asked(e.Write)
+    story.writes().asked(e.Acquired)
+
+
+def test_a_candidate_that_was_named_before_and_has_written_the_lock_is_waited_for() -> None:
+    story = Coordinated().wakes().reads(None).sees(None)
+    story.sees(story.naming("other", pristine=True)).sees(story.lock("other", "term-9"))
+    story.sees(story.naming(incarnation="term-9")).writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_lock_that_was_written_as_its_watch_began_is_waited_for() -> None:
+    """The API server answers, the lock is found missing, another candidate leads: only then the watch begins."""
+    story = Coordinated().wakes().reads(None).sees(None)
+    story.sees(story.naming(incarnation="term-9", pristine=False)).writes()
+    assert Phase.LEADING is not story.renews(14.9).state.phase
+    assert Phase.LEADING is story.renews(0.1).state.phase
+
+
+def test_a_lock_that_is_missing_after_a_gap_may_have_been_another_candidates_in_between() -> None:
+    """It may have led, and its Lease have been deleted by hand."""
+    story = Coordinated().wakes().reads(None).sees(None).waits(10)
+    story.tell(e.WatchEnded()).reads(None).sees(None)
+    story.sees(story.naming(pristine=True)).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kleader.election.events import Kind
 from kleader.kube.client import ApiClient
-from kleader.kube.errors import WatchError
+from kleader.kube.errors import LockError, WatchError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from kleader.kube.credentials import Credentials
 
+BOOKMARK = b'{"type": "BOOKMARK", "object": {}}'
 TOO_OLD = b'{"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}'
 
 
@@ -104,6 +106,28 @@ def test_a_watch_ends_if_the_server_calls_every_version_too_old(version: str) ->
         states(api, 1, version)
     assert not error.value.ended.moved
     assert len(api.asked) == (2 if version else 1)
+
+
+@pytest.mark.parametrize(("answer", "first"), [(Kind.MISSING, None), (None, "101")], ids=str)
+def test_a_watch_without_a_version_tells_first_that_there_is_no_object_if_that_is_asked_for(
+    answer: Kind | None, first: str | None
+) -> None:
+    """It is read when the watch has begun, so that the watch leaves nothing out since."""
+    api, read = Scripted([BOOKMARK, line("ADDED", "101"), BOOKMARK]), []
+
+    async def call(method: str, target: str, *_: object) -> dict[str, Any]:
+        read.append((method, target))
+        if answer:
+            raise LockError(answer, "")
+        return {}
+
+    async def story() -> str | None:
+        setattr(api, "call", call)  # noqa: B010 - a method
+        async with aclosing(api.watch_object("/things", "x", "", 60, reads_missing=True)) as found:
+            return version_of(await anext(found))
+
+    assert asyncio.run(story()) == first
+    assert read == [("GET", "/things/x")]
 
 
 class Remembering(ApiClient):
