@@ -59,7 +59,7 @@ SENTENCES = {
     "taking_over": "an earlier process had the lock here",
     "term_ended": "^led for ",
     "unhealthy": "health check failing",
-    "version_changed": "was replaced by another version",
+    "version_changed": "was replaced by another version|another version of kleader was installed",
     "waiting_for_previous_leader": "may still run: waiting ",
     "watch_failed": "polling instead$",
 }
