@@ -111,6 +111,16 @@ def test_with_no_release_the_run_is_recorded_and_the_lock_runs_out(job: Job) -> 
     assert job.ran == ["a"]
 
 
+KILL_ELECTOR = "for each in $(cat /proc/$PPID/task/$PPID/children); do [ $each = $$ ] || kill -KILL $each; done"
+
+
+@pytest.mark.parametrize("option", ["--release", "--no-release"])
+def test_a_run_is_recorded_by_the_next_elector_if_the_elector_dies_as_the_command_ends(job: Job, option: str) -> None:
+    first = job.run("a", ONCE, option, job=KILL_ELECTOR)
+    assert first.logged("elector_replaced")
+    assert [(run["identity"], run["reason"]) for run in job.recorded("lease")] == [("a", "exited")]
+
+
 def test_a_candidate_of_coordinated_election_finds_the_job_done(job: Job) -> None:
     """The control plane writes its own fields of the Lease alone."""
     options = (ONCE, "--coordinated", "--binary-version=1.36.0")
