@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.process.conftest import KLEADER
+from tests.support.kubeconfig import NO_SERVER, cluster, config
 from tests.support.processes import wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
-NOBODY = "https://127.0.0.1:1"  # nothing listens on port 1
 SURROUNDINGS: dict[str, str | None] = dict.fromkeys(
     ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTPS_PROXY", "https_proxy", "POD_NAMESPACE", "NO_PROXY", "no_proxy"),
 )
@@ -53,24 +53,6 @@ def verdict(process: Process, status: int = FAILED) -> str:
     return lines[0].split(": ", 1)[1]
 
 
-def config(cluster: object = None, user: object = None, **top: object) -> dict[str, object]:
-    """A kubeconfig with these entries replaced."""
-    whole: dict[str, object] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "clusters": [{"name": "x", "cluster": {"server": NOBODY} if cluster is None else cluster}],
-        "users": [{"name": "x", "user": {"token": "secret-token"} if user is None else user}],
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-        **top,
-    }
-    return {key: value for key, value in whole.items() if value is not None}
-
-
-def cluster(**more: object) -> dict[str, object]:
-    return config(cluster={"server": NOBODY, **{key.replace("_", "-"): value for key, value in more.items()}})
-
-
 def plugin(script: str) -> dict[str, object]:
     entry = {"command": "/bin/sh", "args": ["-c", script], "interactiveMode": "Never"}
     return config(user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", **entry}})
@@ -93,7 +75,7 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
 ADDRESSES = {
     "ftp://h": "invalid API server URL 'ftp://h': write it as https://HOST:PORT",
     "https://no.such.host.invalid": "cannot reach the API server https://no.such.host.invalid: ",
-    NOBODY: f"cannot reach the API server {NOBODY}: Connection refused; check that it runs, and the address in ",
+    NO_SERVER: f"cannot reach the API server {NO_SERVER}: Connection refused; check that it runs, and the address in ",
     "https://localhost:1": "cannot reach the API server https://localhost:1: Connection refused; check that it runs, ",
 }
 AT_CONNECTING = {
@@ -230,7 +212,7 @@ def test_other_output_of_a_plugin_is_not_in_the_commands_output(processes: Proce
     process = run(processes, f"--kubeconfig={path}")
     assert process.wait() == FAILED
     assert process.out == ""
-    assert f"cannot reach the API server {NOBODY}: Connection refused" in process.err
+    assert f"cannot reach the API server {NO_SERVER}: Connection refused" in process.err
     assert "Traceback" not in process.err
 
 

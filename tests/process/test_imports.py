@@ -11,10 +11,11 @@ import pytest
 import trustme
 
 from tests.process.conftest import IN_POD, KLEADER
-from tests.process.test_bad_input import SURROUNDINGS, config, write
+from tests.process.test_bad_input import SURROUNDINGS, write
 from tests.process.test_kubeconfig import HELD, NOT_ACQUIRED
 from tests.process.test_oidc import OLD
 from tests.support.json_server import Asked, json_server
+from tests.support.kubeconfig import config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.process.conftest import KLEADER
-from tests.process.test_bad_input import NOBODY, SURROUNDINGS, config, plugin, write
+from tests.process.test_bad_input import SURROUNDINGS, plugin, write
 from tests.support.json_server import Asked, json_server
+from tests.support.kubeconfig import NO_SERVER, config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,4 +110,4 @@ def test_run_and_check_warn_if_an_earlier_version_used_another_cluster_or_namesp
     assert sum("the current context is x, of the first file in KUBECONFIG that has one" in line for line in said) == 1
     assert sum("the namespace is n, the context's, as for kubectl; earlier" in line for line in said) == 1
     assert "earlier versions" not in quiet.out + quiet.err
-    assert NOBODY in quiet.out + quiet.err
+    assert NO_SERVER in quiet.out + quiet.err

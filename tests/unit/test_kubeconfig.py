@@ -19,12 +19,12 @@ from kleader.cli.api_access import credentials_of
 from kleader.kube import credentials, kubeconfig
 from kleader.kube.errors import SetUpError
 from tests.cluster import kubeconfigs
+from tests.support.kubeconfig import NO_SERVER, cluster, config
 
 if TYPE_CHECKING:
     from kleader.kube.credentials import Credentials
 
 ROOT = Path(__file__).parents[2]
-NOBODY = "https://127.0.0.1:1"  # nothing listens on port 1
 V1 = "client.authentication.k8s.io/v1"
 
 
@@ -34,24 +34,6 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("KUBECONFIG", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-
-
-def config(cluster: object = None, user: object = None, **top: object) -> dict[str, object]:
-    """A kubeconfig, but for what is given; what is None there is left out."""
-    whole: dict[str, object] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "clusters": [{"name": "x", "cluster": {"server": NOBODY} if cluster is None else cluster}],
-        "users": [{"name": "x", "user": {"token": "secret-token"} if user is None else user}],
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-        **top,
-    }
-    return {key: value for key, value in whole.items() if value is not None}
-
-
-def cluster(**more: object) -> dict[str, object]:
-    return config(cluster={"server": NOBODY, **{key.replace("_", "-"): value for key, value in more.items()}})
 
 
 def context(**more: object) -> dict[str, object]:
@@ -322,7 +304,7 @@ UNUSABLE = {
     "an authority that is no certificate": (cluster(certificate_authority_data=HELLO), "the certificate-authority for"),
     "a certificate that is none": (
         config(user={"client-certificate-data": HELLO, "client-key-data": HELLO}),
-        f"the client certificate and key for {NOBODY} cannot be used: ",
+        f"the client certificate and key for {NO_SERVER} cannot be used: ",
     ),
     "a proxy of another kind": (cluster(proxy_url="ftp://u:secret-token@x"), "the proxy 'x' cannot be used: write it"),
     "a proxy that is nonsense": (cluster(proxy_url="http://[x"), "the proxy 'http://[x' cannot be used"),
@@ -438,8 +420,8 @@ def test_nested_kubeconfig_is_parsed_by_libyaml(monkeypatch: pytest.MonkeyPatch)
     libyaml = yaml.CSafeLoader
     monkeypatch.setattr(yaml, "load_all", spy)
     files = [("/c", encoded(config()))]
-    assert kubeconfig.resolve(files, {})["server"] == NOBODY
+    assert kubeconfig.resolve(files, {})["server"] == NO_SERVER
     monkeypatch.delattr(yaml, "CSafeLoader")
-    assert kubeconfig.resolve(files, {})["server"] == NOBODY
+    assert kubeconfig.resolve(files, {})["server"] == NO_SERVER
     assert [issubclass(each, libyaml) for each in used] == [True, False]
     assert issubclass(used[1], yaml.SafeLoader)
