@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kleader.election.record import Record  # noqa: TC001 - dataclass fields
-from kleader.election.request import Request  # noqa: TC001 - likewise
+from kleader.election.request import Request  # noqa: TC001 - dataclass fields
 
 
 class Instant(NamedTuple):
@@ -28,16 +28,17 @@ class Observed:
     fault: str = ""  # why the record cannot be read: such a lock is held
     base: Any = None  # the object itself, which the next write starts from
     components: Any = ()  # a multilock's: record and incarnation of each object, None for one that is missing
-    incomplete: bool = False  # an object of a multilock is missing, or has no record: neither released nor handed over
+    # an object of a multilock has no record, or is missing (`lacks_component`): neither released nor handed over
+    incomplete: bool = False
     handed_over: bool = False  # a leader whose command was dead has named the holder, which has not written it yet
     preferred: str = ""  # coordinated: the candidate that the control plane wants to lead instead
-    pristine: bool = False  # coordinated: as the control plane created it, no candidate has written it since
+    pristine: bool = False  # coordinated: the control plane created the object, and no candidate has written it since
     ours: bool = False  # without expiry: owned by what this candidate lives in
     dead: bool = False  # without expiry: its owner is proven to be gone
     request: Request | None = None  # a request to its holder; the next write removes it
 
     def same_record(self, other: Observed) -> bool:
-        """Whether nothing changed but the version: a label, or whom the control plane prefers."""
+        """Whether nothing changed but the version: a label, or the candidate that the control plane prefers."""
         return self._comparison_key == other._comparison_key
 
     def shares_version(self, other: Observed) -> bool:
@@ -76,7 +77,7 @@ class Observed:
 
     @property
     def lacks_component(self) -> bool:
-        """Whether one object of a multilock is missing, so that a write creates it."""
+        """Whether an object of a multilock is missing: a write creates it. An `incomplete` lock may have both."""
         return isinstance(self.components, tuple) and None in self.components
 
     @property
@@ -89,7 +90,7 @@ class Kind(Enum):
     """What became of a request that did not do what it was asked."""
 
     MISSING = "missing"  # no such object
-    CONFLICT = "conflict"  # somebody wrote first, or the object is another one
+    CONFLICT = "conflict"  # another client wrote first, or the object is another one
     DENIED = "denied"  # 401, 403
     REFUSED = "refused"  # 400, 422, no such namespace: the request itself is at fault
     THROTTLED = "throttled"  # 429
@@ -166,7 +167,7 @@ class WatchEnded:
 class AllProcessesExited:
     """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end.
 
-    ``to``: to this candidate, and to nobody else. ``record``: a leader that does not release the lock renews it once
+    ``to``: to this candidate, and to no other. ``record``: a leader that does not release the lock renews it once
     more, since its last write records the run.
     """
 
@@ -177,7 +178,7 @@ class AllProcessesExited:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorUnresponsive:
-    """The supervisor does not answer: a lock must not be kept for a command that nobody minds."""
+    """The supervisor does not answer: a lock must not be kept for a command without a supervisor."""
 
     reason: str
 
@@ -257,7 +258,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The lock is, or must be taken to be, no longer held; ``kill_now``: somebody else may lead already."""
+    """The lock is, or must be taken to be, no longer held; ``kill_now``: another candidate may lead already."""
 
     reason: str
     kill_now: bool
@@ -277,7 +278,7 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True)
 class NewLeader:
-    """Somebody else, or oneself, was seen to lead: client-go's OnNewLeader, but never told of an empty holder."""
+    """Another candidate, or this one, was observed to lead: client-go's OnNewLeader, but never for an empty holder."""
 
     leader: str
 

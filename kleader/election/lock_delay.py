@@ -55,7 +55,7 @@ def raise_safe_at(turn: Transition) -> None:
 
 
 def _is_same(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
-    """Whether nobody has written since. What is read under another version may have been written, and put back."""
+    """Whether the object was not written since. Under another version it may have been written, and put back."""
     before = state.observed
     if observed is None or before is None:  # in coordinated election a candidate may wait long for the object
         return state.known and observed is before and (unbroken or not state.me.coordinated)

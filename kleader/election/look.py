@@ -8,7 +8,7 @@ from kleader.election import events as e
 from kleader.election.state import Phase
 from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
 
-SILENCE = 300.0  # seconds after which the lock is read although its watch says nothing: it may have gone deaf
+SILENCE = 300.0  # seconds after which the lock is read although its watch shows nothing: it may be dead
 
 
 def follow(turn: Transition) -> None:

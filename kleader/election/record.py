@@ -43,7 +43,7 @@ class Record:
 
     @property
     def next_transition(self) -> int:
-        """How many there are when somebody else holds the lock."""
+        """How many there are when another candidate holds the lock."""
         return min(self.transitions + 1, MOST_TRANSITIONS)
 
     @property
@@ -91,7 +91,7 @@ def from_lease_spec(spec: object) -> Record:
 def to_annotation(record: Record, more: Mapping[str, object] = MappingProxyType({})) -> str:
     """The record as JSON, as client-go before 0.24 wrote it onto ConfigMaps and Endpoints: times in whole seconds.
 
-    ``more``: fields that nobody else knows, and that a write by somebody else therefore drops.
+    ``more``: fields that only kleader knows, and that a write by another program drops.
     """
     fields = {
         "holderIdentity": record.holder,
@@ -129,7 +129,7 @@ def fresh_time(previous: int | None, wall: int, tick: int = 1) -> int:
     """A renewTime that every reader tells from the previous one: at least a whole second later.
 
     client-go compares records at whole seconds, so two renewals within one second are one to it. A previous time far in
-    the future (somebody's edit, a clock that was set back) is not followed. ``tick``: the microseconds that the record
+    the future (a manual edit, a clock that was set back) is not followed. ``tick``: the microseconds that the record
     is kept to.
     """
     now = wall // tick * tick

@@ -65,7 +65,9 @@ class State:
     # the lock delay: kept from one candidacy to the next, and from one elector to the next
     safe_at: float = 0.0
     longest: int = 0  # seconds: the longest lease duration that was seen on this lock
-    touched: frozenset[int] = frozenset()  # the objects of the lock that this kleader has seen held, or written to
+    # the objects of the lock that this kleader has observed with a record, or written to. Such an object may be missing
+    # or empty because it was deleted: it is not free. Each other one was never held, as far as this kleader knows
+    touched: frozenset[int] = frozenset()
 
     # the lock
     observed: Observed | None = None  # the last observation; None: none yet, or there is no object
@@ -98,7 +100,9 @@ class State:
 
     # the term
     t0: float = -inf  # in FOLLOWING: of an acquiring write without an answer yet; inf: the term does not expire
-    proof: bool = False  # what the acquiring write was sent over proves that no process of an earlier holder is alive
+    # the acquiring write was sent over a release, a handover to this candidate, or an object that is not `touched`
+    # (`is_proof`): no process of an earlier holder is alive, and the command may start before `safe_at`
+    proof: bool = False
     own_record: Record = _NO_RECORD  # the one that counted last
     renew_times: frozenset[int] | None = frozenset()  # of own_record and all records sent since; None: not known
     unanswered_release_base: Observed | None = None  # a release may have been written over it

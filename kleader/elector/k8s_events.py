@@ -36,7 +36,7 @@ class EventRecorder:
 
     unhealthy = False  # how the candidacy ends
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what it writes of whom, and what follows the election with it
+    def __init__(  # noqa: PLR0913, PLR0917 - what an Event names, and what follows the election with it
         self,
         credentials: Credentials,
         log: Log,

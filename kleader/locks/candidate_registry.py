@@ -87,7 +87,7 @@ def from_text(text: object) -> Registered | None:
 
 
 def is_registry(found: dict[str, Any]) -> bool:
-    """Whether the Lease is a registry, and no lock: none that somebody holds."""
+    """Whether the Lease is a registry, and no lock: it has no holder."""
     return REGISTRY in _annotations(found) and not string_map(found.get("spec")).get("holderIdentity")
 
 
