@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 API = "client.authentication.k8s.io/v1"
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 # Where the two differ, on purpose. kleader-operations(7) has the same list.
-POD = "in a Pod the service account comes before ~/.kube/config, as for controller-runtime, and --as holds for it"
-DANGLING = (
-    "a cluster or a user that a context names and that does not exist is refused, where clientcmd goes on without"
-)
-ADDRESS = "an address without a scheme is reached over https, where clientcmd takes plain http"
-USERINFO = "a name and a password in the API server's address are not sent"
-SURROUNDINGS = "POD_NAMESPACE counts wherever it is set, for clientcmd in a Pod alone"
+POD = "in a Pod the service account is used before ~/.kube/config, as in controller-runtime, also with --as"
+DANGLING = "if a context names a cluster or a user that does not exist, it is refused; clientcmd continues without it"
+ADDRESS = "an address without a scheme means https; in clientcmd it means http"
+USERINFO = "a user name and a password in the API server's address are not sent"
+SURROUNDINGS = "POD_NAMESPACE counts wherever it is set; in clientcmd it counts only in a Pod"
 
 
 def config(
