@@ -109,9 +109,7 @@ class Registration:
             try:
                 await self._write(wanted)
             except ForbiddenError as error:
-                grant = (
-                    f"grant get, watch, update, create and patch on the Lease {registry.registry_name(self._plan.name)}"
-                )
+                grant = f"grant get, update, create and patch on the Lease {registry.registry_name(self._plan.name)}"
                 self._report(f"{grant}, so that status and transfer know this candidate: {error}", warn=True)
                 pause = registry.RENEWAL
             except Exception as error:  # noqa: BLE001 - no exception may end a term

@@ -67,7 +67,7 @@ def event_permissions() -> tuple[Permission, ...]:
 def registration_permissions(lock_name: str) -> tuple[Permission, ...]:
     """For a candidate that makes itself known while it waits."""
     without = "status and transfer do not see this candidate while it waits"
-    verbs = ("get", "watch", "update", "create", "patch")
+    verbs = ("get", "update", "create", "patch")
     return tuple(Permission(_COORDINATION, "leases", verb, registry_name(lock_name), without) for verb in verbs)
 
 

@@ -108,7 +108,7 @@ def test_candidate_that_may_not_register_warns_once_and_leads(
     if granted:
         wait_states(fleet, b="ready")
     else:
-        second.wait_err("warning: grant get, watch, update, create and patch on the Lease candidates.x, so that")
+        second.wait_err("warning: grant get, update, create and patch on the Lease candidates.x, so that")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     assert fleet.witness.wait_start(2).identity == "b"

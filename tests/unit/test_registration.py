@@ -215,7 +215,7 @@ def test_a_missing_permission_is_warned_of_once(monkeypatch: pytest.MonkeyPatch)
 
     play(story())
     (warning,) = log.of("WARNING")
-    assert warning.startswith("grant get, watch, update, create and patch on the Lease candidates.x, so that status")
+    assert warning.startswith("grant get, update, create and patch on the Lease candidates.x, so that status")
 
 
 def test_a_request_without_an_answer_is_repeated_until_the_list_is_right() -> None:
