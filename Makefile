@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage standalone image test-standalone fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage standalone image test-standalone test-node fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ image: environment ## that archive as dist/kleader-VERSION-linux-ARCHITECTURE.oc
 
 test-standalone: image control-plane ## that archive in images without Python; as root, on Debian
 	$(BIN)/python -m pytest tests/standalone $(ARGS)
+
+test-node: environment ## kleader in real Pods, on the disposable cluster of KLEADER_TEST_KUBECONFIG; see tests/node/conftest.py
+	$(BIN)/python -m pytest tests/node -n0 $(ARGS)
 
 fuzz: environment ## odd bytes for all that reads what others wrote, for MINUTES=30, from a fresh SEED= unless one is given
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)

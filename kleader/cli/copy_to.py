@@ -34,7 +34,9 @@ def copy_to(directory: Path) -> None:
             "this kleader needs the Python that it was installed for: only one of the standalone archive copies itself",
             FAILED,
         )
-    shutil.copytree(tree, directory, copy_function=_replace, dirs_exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    for part in tree.iterdir():  # not the tree itself: DIR may be a volume, whose mode only root can change
+        shutil.copytree(part, directory / part.name, copy_function=_replace, dirs_exist_ok=True)
 
 
 def _replace(source: str, place: str) -> None:

@@ -40,6 +40,15 @@ def test_all_of_the_tree_is_copied(tree: Path, tmp_path: Path) -> None:
     assert files(tmp_path / "copy") == files(tree)
 
 
+def test_a_volume_keeps_its_mode(tree: Path, tmp_path: Path) -> None:
+    """It is root's, and the init container is not root."""
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy").chmod(0o777)
+    assert copy(tmp_path / "copy") == 0
+    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o777
+    assert files(tmp_path / "copy") == files(tree)
+
+
 def test_a_program_that_runs_keeps_its_file_when_it_is_copied_anew(tree: Path, tmp_path: Path) -> None:
     assert copy(tmp_path / "copy") == 0
     with (tmp_path / "copy" / "bin" / "python3").open() as running:
