@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import Trials
     from tests.explore.world import Bounds
 
-ENOUGH = 8_000 * EFFORT  # worlds: half a second
+ENOUGH = 2_000 * EFFORT**2  # worlds: 32,000 in `make test-all`
 
 #: Guards of the election, and where their lack is found.
 FOUND = {

@@ -194,10 +194,10 @@ def test_a_hook_that_may_not_be_killed_does_not_keep_kleader_from_its_end(script
 
 
 def test_a_health_check_that_runs_at_the_end_is_killed_without_a_warning(candidate: Start, tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
-    check = f"echo >>{asked}; test $(wc -l <{asked}) = 1 || sleep 600"
-    hooked = ["sh", "-c", f"until test $(wc -l <{asked}) = 2; do sleep 0.01; done"]
-    kleader = candidate(hooked, f"--health={shell(check)}", "--health-period=100ms", "--health-failures=1000")
+    runs, checked = tmp_path / "runs", tmp_path / "checked"
+    check = f"test ! -e {runs} || {{ touch {checked}; exec sleep 600; }}"
+    hooked = ["sh", "-c", f"touch {runs}; until test -e {checked}; do sleep 0.01; done"]
+    kleader = candidate(hooked, f"--health={shell(check)}", "--health-period=1s", "--health-failures=1000")
     assert kleader.wait() == 0
     assert not kleader.logged("hook_failed", "exited with status")
 
