@@ -29,7 +29,7 @@ LIBRARIES = (
 LEFT_OUT = (
     *("EXTERNALLY-MANAGED", "config-*", "curses", "dbm", "doctest.py"),
     *("idlelib", "pdb.py", "pydoc_data", "sqlite3", "test", "turtle.py", "unittest"),
-    *("venv", "wsgiref", "xmlrpc"),
+    *("venv", "xmlrpc"),
     *(f"lib-dynload/{each}.*" for each in ("_bz2", "_curses*", "_dbm", "_lzma", "_sqlite3", "_uuid", "readline")),
     *(f"lib-dynload/{each}.*" for each in ("_codecs_*", "_ctypes_test", "_multibytecodec", "_test*", "_xx*", "xx*")),
 )
