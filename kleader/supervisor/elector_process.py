@@ -187,7 +187,7 @@ class ElectorProcess:
         elif state in ENDING:
             self._end_pending = False
             release, to = term.release_decision(release=self._plan.release)
-            if release and self._end_sent and self._plan.lock != FOR_LIFE:
+            if release and self._end_sent and self.launcher.releases and self._plan.lock != FOR_LIFE:
                 what = f"did not release the lock: the elector died; {self._unreleased}"
                 self._log.warning(what, event="not_released")
                 release, self._end_answered = False, True
@@ -199,7 +199,8 @@ class ElectorProcess:
 
     def contend(self) -> None:
         """A candidacy follows a time without contention."""
-        self._ending, self._shutdown_at, self._end_answered, self._silent_since = False, math.inf, False, math.inf
+        self._ending, self._shutdown_at, self._silent_since = False, math.inf, math.inf
+        self._end_sent = self._end_answered = False
 
     def end(self, term: Term, now: float, *, unhealthy: bool = False) -> None:
         """No process of the term is alive: it releases what this candidate may hold, records the run, then ends."""
@@ -209,7 +210,7 @@ class ElectorProcess:
         self._ending, self._shutdown_at = True, now + _SHUTDOWN_SECONDS + timeout
         wanted = (requests and release and term.lead is not None) or self._run(term) is not None
         self._end_pending = wanted and not self._end_answered
-        self._end_sent = self._channel is not None
+        self._end_sent |= self._channel is not None
         if not term.lead and not self.launcher.releases:
             self.process.kill()  # a file lock that it may have acquired is free when kleader has ended
         self._send_end(term, release, to, unhealthy=unhealthy)

@@ -123,10 +123,17 @@ MUTANTS = [
     Guard(
         "no elector releases after one that died while it released",
         "supervisor.elector_process:ElectorProcess.check",
-        "release and self._end_sent and self._plan.lock != FOR_LIFE",
+        "release and self._end_sent and self.launcher.releases and self._plan.lock != FOR_LIFE",
         "False",
         "unit/test_elector_process.py::"
         "test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_only_records_the_run",
+    ),
+    Guard(
+        "an elector that was asked for the release once was asked",
+        "supervisor.elector_process:ElectorProcess.end",
+        "self._end_sent |= self._channel is not None",
+        "self._end_sent = self._channel is not None",
+        "unit/test_elector_process.py::test_a_second_end_does_not_replace_an_elector_that_was_asked_for_the_release",
     ),
     Guard(
         "an elector without a link is killed",

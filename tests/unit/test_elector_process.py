@@ -21,6 +21,7 @@ from kleader.supervisor.child import Child
 from kleader.supervisor.elector_process import ElectorProcess
 from kleader.supervisor.states import State
 from kleader.supervisor.term import Term
+from tests.support.heard import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -299,6 +300,51 @@ def test_an_elector_that_died_after_it_was_asked_for_the_release_is_not_replaced
     assert scene.elector.due(State.RELEASING, term) == inf
 
 
+def test_a_second_end_does_not_replace_an_elector_that_was_asked_for_the_release(scene: Scene) -> None:
+    """TERM after the end of a term, while the elector is dead and not reaped yet."""
+    term = leading()
+    scene.elector.end(term, 0)
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    scene.elector.receive(0)
+    scene.elector.end(term, 0)
+    scene.reaped(signal.SIGKILL, 1)
+    scene.did.clear()
+    scene.elector.check(State.RELEASING, term, 1)
+    assert scene.did == []
+
+
+def test_an_elector_of_an_earlier_candidacy_was_not_asked_for_this_release(scene: Scene) -> None:
+    term = leading()
+    scene.elector.end(Term(1), 0)
+    scene.reaped(0, 1)
+    scene.elector.contend()
+    scene.elector.check(State.LEADING, term, 1)
+    scene.theirs[-1].shutdown(socket.SHUT_WR)
+    scene.elector.receive(2)
+    scene.reaped(signal.SIGKILL, 2)
+    scene.did.clear()
+    scene.elector.end(term, 3)
+    scene.elector.check(State.RELEASING, term, 3)
+    assert scene.did == ["start"]
+
+
+def test_another_elector_of_a_file_lock_records_the_run_and_the_lock_is_free_all_the_same(scene: Scene) -> None:
+    """The kernel frees it when kleader has ended: it neither runs out, nor is it kept."""
+    scene.elector._hang_up(0)
+    scene.releases = False
+    term, scene.elector = leading(), scene.made("file")
+    scene.elector._log = log = Heard()
+    scene.elector.check(State.LEADING, term, 0)
+    term.ran = m.Ran(1, "7", 0, "exited", 1.0, 2.0)
+    scene.elector.end(term, 0)
+    scene.reaped(signal.SIGKILL, 1)
+    scene.elector.check(State.RELEASING, term, 1)
+    assert Channel(scene.theirs[-1]).receive()[-2:] == [term.ran, m.Empty(1, release=True)]
+    assert not [line for line in log.of("WARNING") if "release" in line]
+    scene.reaped(signal.SIGKILL, 1)
+    assert scene.elector.due(State.RELEASING, term) == inf
+
+
 def test_a_lock_that_does_not_expire_is_released_by_another_elector_if_the_first_one_died_before(scene: Scene) -> None:
     """Once."""
     scene.elector._hang_up(0)
@@ -356,15 +402,12 @@ def test_the_next_elector_of_one_that_died_before_it_was_asked_for_the_end_gets_
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
-@pytest.mark.parametrize("lock", ["lease", "file"])
 def test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_only_records_the_run(
     scene: Scene,
     release: bool,  # noqa: FBT001
-    lock: str,
 ) -> None:
     """Its release may have been done, and its record have been put back. It is replaced once."""
-    scene.elector._plan = scene.elector._plan._replace(release=release, lock=lock)
-    scene.releases = lock != "file"
+    scene.elector._plan = scene.elector._plan._replace(release=release)
     scene.elector.end(ended(), 5)
     assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release)]
     scene.reaped(signal.SIGKILL, 5)
