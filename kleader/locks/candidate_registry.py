@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kleader.election.events import Kind
 from kleader.election.record import micro_time, parse_time
+from kleader.election.request import can_lead
 from kleader.kube.errors import LockError
 from kleader.kube.metadata import string_map
 from kleader.locks.base import MULTILOCKS
@@ -81,7 +82,9 @@ def from_text(text: object) -> Registered | None:
         since, renewed = parse_time(found["since"]), parse_time(found["renewed"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    if not identity or state not in _VALID_SECONDS or not isinstance(priority, int) or isinstance(priority, bool):
+    if not (can_lead(identity) and identity.isprintable()):
+        return None
+    if state not in _VALID_SECONDS or not isinstance(priority, int) or isinstance(priority, bool):
         return None
     return Registered(identity, lock, state, since, renewed, priority, pod, version)
 

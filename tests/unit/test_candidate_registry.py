@@ -47,6 +47,9 @@ def test_the_best_standby_is_ready_has_the_highest_priority_and_waits_longest() 
 
 CHANGES: tuple[dict[str, object], ...] = (
     {"identity": ""},
+    {"identity": " "},  # these no leader hands the lock over to
+    {"identity": "leaderelection.k8s.io/unknown"},
+    {"identity": "a\nb"},
     {"identity": 7},
     {"identity": "x" * 1025},
     {"state": "leader"},
