@@ -51,6 +51,7 @@ class FileElector:
     ) -> None:
         self._plan, self._channel, self._log, self._fd, self._path_fds = plan, channel, log, fd, path_fds
         self._supervisor = supervisor
+        self._unread: list[m.Message] = []  # that came with the assignment
 
     def run(self) -> None:
         """Return once the lock is released, or the supervisor is dead and its command killed."""
@@ -69,7 +70,8 @@ class FileElector:
 
     def _assignment(self) -> m.Assign | None:
         self._wait_for_message(None)
-        first = self._channel.receive()[:1]
+        messages = self._channel.receive()
+        first, self._unread = messages[:1], messages[1:]
         return first[0] if first and isinstance(first[0], m.Assign) else None
 
     # --- waiting
@@ -182,8 +184,7 @@ class FileElector:
     def _lead(self) -> None:
         lost = False
         while True:
-            self._wait_for_message(_CHECK_EVERY)
-            for message in self._channel.receive():
+            for message in self._next_messages():
                 if message.term != self._term:
                     continue
                 if isinstance(message, m.Started):
@@ -225,6 +226,13 @@ class FileElector:
                     "some of the command's processes will not die: the lock is kept", event="processes_not_killed"
                 )
             self._log.error("the supervisor is gone: killed what was found of the command", event="supervisor_died")
+
+    def _next_messages(self) -> list[m.Message]:
+        """What came with the assignment at once; then what comes until the next check."""
+        if not self._unread:
+            self._wait_for_message(_CHECK_EVERY)
+        messages, self._unread = [*self._unread, *self._channel.receive()], []
+        return messages
 
     def _wait_for_message(self, seconds: float | None) -> None:
         poll = select.poll()

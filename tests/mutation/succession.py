@@ -136,6 +136,13 @@ MUTANTS = [
         "unit/test_elector_process.py::test_a_second_end_does_not_replace_an_elector_that_was_asked_for_the_release",
     ),
     Guard(
+        "a guard reads what came with its assignment",
+        "elector.file_elector:FileElector._assignment",
+        "messages[1:]",
+        "[]",
+        "unit/test_file_elector.py::test_a_replacement_guard_records_a_run_that_ended_before_its_assignment_was_read",
+    ),
+    Guard(
         "an elector without a link is killed",
         "supervisor.elector_process:ElectorProcess.receive",
         "self.process.kill()",

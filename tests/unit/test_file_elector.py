@@ -304,6 +304,25 @@ def test_a_run_is_kept_in_the_file_and_makes_the_next_one_needless(plan: Plan) -
     assert led(plan).done  # the one before has kept the record, and recorded nothing of its own
 
 
+def test_a_replacement_guard_records_a_run_that_ended_before_its_assignment_was_read(plan: Plan) -> None:
+    """The messages come together: a guard that died as the command ended has a successor for this alone."""
+    plan = plan._replace(once="k", started=system.clock())
+    token = led(plan).token
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fd = file_lock.open_lock(plan.file)
+    link = Channel(theirs)
+    assign = m.Assign(1, "i", leading=True, replaces=True, t0=0, acquired=0, transitions=0, started=[], memory="")
+    for message in (assign, m.Ran(1, token, 0, "exited", 0, 1), m.Empty(1, release=True)):
+        link.send(message)
+    theirs.shutdown(socket.SHUT_WR)
+    FileElector(plan, Channel(ours), Log(verbosity=-1), system.myself(), fd, ()).run()
+    assert link.receive() == [m.Released(1, released=True, why="")]
+    os.close(fd)
+    ours.close()
+    theirs.close()
+    assert led(plan).done
+
+
 def test_a_clock_that_was_set_back_makes_the_command_run_again(plan: Plan) -> None:
     plan = plan._replace(once_per=60.0, started=system.clock())
     led(plan, ran=(0, "exited"), wall=3600)
