@@ -43,7 +43,7 @@ class Log:
     ) -> None:
         self._is_json, self._label, self._suffix = form == "json", label, suffix and f" [{suffix}]"
         self._max_level = _LEVELS[WARNING] + verbosity
-        self._context = context
+        self._context, self._identity = context, context.get("identity", "")
         self._write, self.descriptors, self._may_block = _open_stderr()
         self._thread: _WriterThread | None = None
         self._dropped = 0
@@ -53,6 +53,11 @@ class Log:
     def add_context(self, **context: str) -> None:
         """Add to the context, such as the namespace that the credentials name."""
         self._context.update(context)
+
+    def introduce(self, words: str) -> str:
+        """``words`` and the candidate's identity, in the first sentence that has it; later "": no line repeats it."""
+        identity, self._identity = self._identity, ""
+        return identity and f"{words}{identity}"
 
     def write_behind(self) -> None:
         """From here on have a thread write, if a write may block. Not for a process that forks."""

@@ -90,8 +90,9 @@ def _observe(turn: Transition, observed: Observed | None, *, from_watch: bool) -
         turn.observe_leader(holder)
         _warn_of_duration(turn, observed)
     if state.me.live and before and before.record.holder and _is_sign_of_life(turn, before, observed):
-        alive, did = (holder, "renew") if holder else (before.record.holder, "release it")
-        reason = f"held by {called(alive)[:256]}, which is alive: it was seen to {did}"
+        reason = f"held by {called(holder)[:256]}, which is alive: it has just renewed the lock"
+        if not holder:
+            reason = f"{called(before.record.holder)[:256]} has just finished and released the lock; not running again"
         state.exit_reason = e.AcquireFailed(reason, NOT_ACQUIRED)
         release.close(turn, release=True)
 
@@ -118,8 +119,8 @@ def _warn_of_duration(turn: Transition, observed: Observed) -> None:
         turn.do(
             e.Report(
                 "lease_duration_mismatch",
-                f"{observed.record.holder[:256]} leads with a lease duration of {text(theirs)}, less than our"
-                f" {text(own)}: a client-go before 0.27 would take our lock too early;"
+                f"{observed.record.holder[:256]} leads with a lease duration of {text(theirs)}, less than this"
+                f" candidate's {text(own)}: a client-go before 0.27 would take the lock too early;"
                 f" give --lease-duration {text(theirs)}",
             )
         )
@@ -145,7 +146,10 @@ def acquire_at(turn: Transition) -> float:
         what = "is gone" if observed is None else "was created again"
         wait = text(round(max(0.0, state.safe_at - now.boot), 1))
         turn.do(
-            e.Report("waiting_for_previous_leader", f"the lock object {what}; its holder may still run: waiting {wait}")
+            e.Report(
+                "waiting_for_previous_leader",
+                f"the lock object {what}; its holder may still run: acquiring it in {wait}",
+            )
         )
     return max(state.safe_at, now.boot) + later
 
@@ -261,14 +265,14 @@ def _why_not(turn: Transition) -> str:
     if state.me.coordinated and (observed is None or not observed.record.holder):
         return "the control plane has not named this candidate in time"
     if observed is None or not observed.record.holder or _is_for_me(state, observed):
-        return "the lock could not be taken in time"
+        return "the lock could not be acquired in time"
     age = ""
     if observed.record.renewed is not None:
         age = f", last renewed {text(max(0, (turn.now.wall - observed.record.renewed) // SECOND))} ago by its own clock"
     unchanged = text(round(turn.now.boot - state.observed_at, 1))
     return (
         f"held by {called(observed.record.holder)[:256]}{age}, watched unchanged for {unchanged};"
-        f" a wait of more than {text(observed.record.duration)} takes it from a dead holder"
+        f" a --wait of more than {text(observed.record.duration)} acquires it from a dead holder"
     )
 
 

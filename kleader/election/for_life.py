@@ -162,7 +162,9 @@ def _acquire_at(turn: Transition, observed: Observed | None) -> float:
         return inf
     if observed.ours:
         turn.do(
-            e.Report("taking_over", "an earlier process had the lock here, and is dead: taking it over", usual=True)
+            e.Report(
+                "taking_over", "an earlier process of this Pod held the lock and is dead: taking it over", usual=True
+            )
         )
     if observed.ours or observed.dead or not observed.record.holder:
         return soon

@@ -141,13 +141,13 @@ def got(turn: Transition, observed: Observed | None) -> None:
         if done and sent:
             turn.end(released=True, why=_successor(turn))  # by a write whose answer was lost, or a previous elector's
         else:
-            _fail(turn, _UNPROVEN if state.held_by_me(observed) else "the lock is no longer ours")
+            _fail(turn, _UNPROVEN if state.held_by_me(observed) else "the lock is no longer this candidate's")
 
 
 def _fail(turn: Transition, why: str) -> None:
     """End the term without its last write."""
     if turn.state.keeps_lock:
-        turn.do(e.Report("run_not_recorded", f"the run is not recorded: {why}"))
+        turn.do(e.Report("run_not_recorded", f"did not record the run: {why}"))
     turn.end(released=False, why=why)
 
 
@@ -158,4 +158,4 @@ def _is_mine(turn: Transition, observed: Observed) -> bool:
 
 
 def _successor(turn: Transition) -> str:
-    return f"{turn.state.successor[:256]} is to lead" if turn.state.successor else ""
+    return f"{turn.state.successor[:256]} leads next" if turn.state.successor else ""

@@ -77,7 +77,7 @@ def begin_term(turn: Transition, write: e.Write) -> None:
     state.next_request_at = min(state.next_request_at, max(state.safe_at, now))
     if state.phase is not Phase.HOLDING:
         wait = text(round(max(0.0, state.safe_at - now), 1))
-        what = f"the lock is held; processes of an earlier holder may still run: waiting {wait}"
+        what = f"acquired the lock; processes of an earlier holder may still run: the command starts in {wait}"
         turn.do(e.Report("waiting_for_previous_leader", what, usual=True))
     state.phase = Phase.HOLDING
 
@@ -133,11 +133,11 @@ def _why_lost(turn: Transition, observed: Observed) -> str:
     if observed.fault:
         return f"the lock was overwritten: {observed.fault}"
     if state.held_by_me(observed):
-        return "another process writes under this very identity and incarnation"
+        return "another process uses this identity and incarnation, as a clone of this machine would"
     if not holder:
-        return "the lock is held by nobody: it was cleared"
+        return "the lock was cleared, by hand or by kleader resign --force"
     if holder == state.me.identity:
-        return "the lock is held by another candidate under this same identity"
+        return "another candidate with the same --identity holds the lock: give each its own"
     return f"the lock is held by {holder[:256]}"
 
 
@@ -147,7 +147,7 @@ def _check_preference(turn: Transition, observed: Observed) -> None:
     It is said each time that it is seen: a message may get lost. The supervisor acts on the first.
     """
     if turn.state.prefers_another(observed):
-        turn.do(e.StepDown(f"end of term: {observed.preferred[:256]} is to lead"))
+        turn.do(e.StepDown(f"the control plane prefers {observed.preferred[:256]} as the leader"))
 
 
 def check_request(turn: Transition, observed: Observed) -> None:
@@ -155,7 +155,7 @@ def check_request(turn: Transition, observed: Observed) -> None:
     if is_asked_to_end(turn, observed):
         to = observed.request.to if observed.request else ""
         what = f"hand the lock to {to[:256]}" if to else "resign"
-        turn.do(e.StepDown(f"it was asked to {what}", asked=True, to=to))
+        turn.do(e.StepDown(f"asked to {what}", asked=True, to=to))
 
 
 def is_asked_to_end(turn: Transition, observed: Observed) -> bool:
@@ -164,12 +164,12 @@ def is_asked_to_end(turn: Transition, observed: Observed) -> bool:
     if request is None:
         return False
     if (request.holder, request.incarnation) != (observed.record.holder, state.incarnation):
-        why = "a request on the lock is for another term than this: ignored"
+        why = "ignored a request on the lock: it is for another term"
     elif request.to in {state.me.identity, observed.record.holder}:
-        why = "a request to hand the lock to who has it: ignored"
+        why = "ignored a request to hand the lock to its holder"
     elif request.to and (state.me.coordinated or state.me.non_expiring):
-        whose = "the control plane names the next leader" if state.me.coordinated else "the lock is its Pod's"
-        why = f"a request to hand the lock to {request.to[:256]} cannot be met, as {whose}: ignored"
+        whose = "the control plane names the next leader" if state.me.coordinated else "the lock belongs to a Pod"
+        why = f"ignored a request to hand the lock to {request.to[:256]}: {whose}"
     else:
         return True
     turn.do(e.Report("request_ignored", why))

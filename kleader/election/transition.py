@@ -76,7 +76,11 @@ class Transition:
     def stand_aside(self) -> None:
         """Make no request for a lease duration: another candidate is to lead."""
         pause = self.state.me.timing.lease_duration
-        self.do(e.Report("standing_aside", f"standing aside for {text(pause)}, for another to lead", usual=True))
+        self.do(
+            e.Report(
+                "standing_aside", f"not competing for {text(pause)}, so that another candidate can lead", usual=True
+            )
+        )
         self.state.next_request_at = self.now.boot + pause
 
     def poll_period(self) -> float:

@@ -39,4 +39,4 @@ class RunRecord:
         """Release the lock without a record where the server refuses the write: the object may be full."""
         if self.ran and lock.ended_run and failure.kind is Kind.REFUSED and not isinstance(request, Get):
             self.ran = lock.ended_run = None
-            self._log.warning(f"the run is not recorded: {failure.message}", event="run_not_recorded")
+            self._log.warning(f"did not record the run: {failure.message}", event="run_not_recorded")

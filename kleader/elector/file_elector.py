@@ -114,7 +114,7 @@ class FileElector:
                 return file_lock.in_place(self._fd, plan.file)
             if pause >= _RETRY_EVERY:
                 self._log.repeated(
-                    "the lock file was removed or replaced under a leader: waiting for its end",
+                    "the lock file was removed or replaced while a leader holds it: waiting for that leader's end",
                     event="lock_file_replaced",
                 )
                 if self._gives_up_at_once:
@@ -140,16 +140,16 @@ class FileElector:
         if holder := file_lock.last_holder(self._fd):
             self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
         elif not self._gives_up_at_once:
-            self._log.info("the lock is held, and its file does not name the holder", event="holder_unknown")
+            self._log.info("the lock is held; its file does not name the holder", event="holder_unknown")
 
     def _report_failure(self) -> None:
         record = file_lock.read_record(self._fd) or {}
         acquired = file_lock.number(record, "acquireTime")
         since = ""
         if acquired is not None:
-            since = f" since {text(max(0, round(time.time() - acquired / 1e6)))}"
+            since = f" for {text(max(0, round(time.time() - acquired / 1e6)))}"
         who = file_lock.last_holder(self._fd) or "another process"
-        reason = f"held by {who[:256]}{since}; the lock is free when it has ended"
+        reason = f"held by {who[:256]}{since}; the lock is free when that process has ended"
         self._channel.send(m.Failed(self._term, reason, NOT_ACQUIRED))
 
     def _become_leader(self, assign: m.Assign) -> bool:
@@ -216,16 +216,18 @@ class FileElector:
             file_lock.write_record(self._fd, new, sync=run_record.has_once(self._plan))
         except OSError as error:
             reason = f"cannot write into {self._plan.file}: {error.strerror}"
-            self._log.warning(f"the run is not recorded: {reason}", event="run_not_recorded")
+            self._log.warning(f"did not record the run: {reason}", event="run_not_recorded")
 
     def _supervisor_died(self) -> None:
         """Kill what is left of the command. This process ends after that, which closes the lock."""
         if self._tracker.has_command:
             while not self._tracker.kill_until_none():
                 self._log.repeated(
-                    "some of the command's processes will not die: the lock is kept", event="processes_not_killed"
+                    "some processes of the command do not die: the lock stays held", event="processes_not_killed"
                 )
-            self._log.error("the supervisor is gone: killed what was found of the command", event="supervisor_died")
+            self._log.error(
+                "the supervisor died: killed the remaining processes of the command", event="supervisor_died"
+            )
 
     def _next_messages(self) -> list[m.Message]:
         """What came with the assignment at once; then what comes until the next check."""

@@ -267,7 +267,7 @@ class Loop:
                 await self._lock.unregister(timeout)
         except LockError as error:
             self._log.warning(
-                f"the next leader may come late, as this candidate could not be taken back: {error}",
+                f"cannot remove this candidate's LeaseCandidate, so the next leader may come late: {error}",
                 event="candidate_not_removed",
             )
         return system.clock() - began
@@ -377,11 +377,13 @@ class Loop:
         if self._tracker and self._tracker.has_command:
             kill_at = self._watchdog.deadline if self._watchdog else math.inf
             while not (cleared := self._tracker.kill_until_none(kill_at)):
-                self._log.repeated("some of the command's processes would not die", event="processes_not_killed")
+                self._log.repeated("some processes of the command do not die", event="processes_not_killed")
                 if self._plan.lock != FOR_LIFE:  # else nothing but this process keeps others away
                     break
-            did = "killed what was found of the command" if cleared else "some of the command's processes may be alive"
-            self._log.error(f"the supervisor is gone: {did}; the lock is not released", event="supervisor_died")
+            did = "killed the remaining processes of" if cleared else "could not kill all processes of"
+            self._log.error(
+                f"the supervisor died: {did} the command; the lock is not released", event="supervisor_died"
+            )
         self._log.finish()
         os._exit(FAILED)
 

@@ -27,7 +27,7 @@ class Predecessor:
         if self._found or not state.known:
             return
         self._found, seen = True, state.observed
-        what = "found no lock: the first leader makes it"
+        what = "found no lock: the first leader creates it"
         if seen and seen.fault:
             what = f"found the lock unreadable: {seen.fault}"
         elif seen and not seen.record.holder:
@@ -46,7 +46,7 @@ class Predecessor:
         own = seen is not None and (holder == state.me.identity or state.held_by_me(seen))
         if not state.known or holder == UNKNOWN or (own and not given):
             return
-        self._sign = "to have it" if state.me.non_expiring else "to renew it"
+        self._sign = "was last observed to hold it" if state.me.non_expiring else "was last observed to renew it"
         if holder and not given:
             self._who, self._until, self._gave_up = holder, state.observed_at, False
         elif not self._gave_up:
@@ -57,7 +57,7 @@ class Predecessor:
         if not self._who:
             return
         idle = round(max(0.0, now - self._until), 3)
-        how = "gave it up" if self._gave_up else f"was last seen {self._sign}"
+        how = "released it" if self._gave_up else self._sign
         what = f"acquired the lock {text(idle)} after {self._who[:256]} {how}"
         log.info(what, event="acquired", predecessor=self._who[:256], gave_up=self._gave_up, leaderless=idle)
         self._who = ""

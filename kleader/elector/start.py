@@ -82,7 +82,9 @@ class FileElectors:
                 self._guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, self._path_fds).run()
                 status = 0
             except BaseException as error:  # noqa: BLE001 - a traceback would reach no log; the supervisor starts another
-                self._log.error(f"the guard failed: {type(error).__name__}: {error}", event="elector_failed")
+                self._log.error(
+                    f"the elector failed: {type(error).__name__}: {error}; please report it", event="elector_failed"
+                )
             finally:
                 try:
                     self._log.finish()

@@ -45,6 +45,8 @@ class Tasks:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> NoReturn:
-        self._log.error(f"the elector failed: {type(error).__name__}: {error}", event="elector_failed")
+        self._log.error(
+            f"the elector failed: {type(error).__name__}: {error}; please report it", event="elector_failed"
+        )
         self._log.finish()
         os._exit(FAILED)

@@ -86,5 +86,5 @@ class Watchdog:
                 self._tracker.kill_once()
         except Exception:  # noqa: BLE001 - no descriptor is free, or worse: the next call may succeed
             self._tracker.kill_as_last_resort(supervisor=unresponsive)
-        did = "killed the command in its place" if killed else "killing the command, not all of it is dead yet"
-        self._log.repeated(f"the supervisor did not act on its deadline: {did}", event="supervisor_unresponsive")
+        did = "killed the command" if killed else "kills the command, of which some processes are still alive"
+        self._log.repeated(f"the supervisor missed its deadline: the elector {did}", event="supervisor_unresponsive")

@@ -194,10 +194,10 @@ def _appeared(tracked: _Tracked, now: float, wall: int, *, is_first: bool) -> Ch
 
 def _expire(tracked: _Tracked, now: float, wall: int) -> Change:
     snapshot, holder = tracked.snapshot, called(tracked.snapshot.record.holder)
-    tracked.available = tracked.expires_at, f"the time of {holder} had run out"
+    tracked.available = tracked.expires_at, f"the lease of {holder} had expired"
     tracked.state = LockState.EXPIRED
     failed = "taken it within" if snapshot.handed_over else "renewed it for"
-    sentence = f"{holder} has not {failed} {text(snapshot.record.duration)}: anybody may take it"
+    sentence = f"{holder} has not {failed} {text(snapshot.record.duration)}: any candidate may acquire it"
     return Change("expired", sentence, tracked.status(now, wall), float(snapshot.record.duration))
 
 

@@ -276,9 +276,9 @@ class Command:
         number = os.WSTOPSIG(waitstatus)
         if number == signal.SIGTSTP:
             self._signal_group(signal.SIGCONT)
-            message = "the command was suspended, but a leader does not sleep: continuing it"
+            message = "the command was suspended by SIGTSTP while it leads: continuing it"
         else:
-            message = f"the command was stopped by {name(number)}; the lock is kept meanwhile"
+            message = f"the command was stopped by {name(number)}; the lock stays held"
         self._log.warning(message, event="command_suspended")
 
     def ended(self, main: Child, waitstatus: int, now: float) -> None:
@@ -291,7 +291,7 @@ class Command:
         if main.failure:
             self._log.error(main.failure, event="command_not_executed")
             return
-        how = f"ended by {name(main.signal)}" if main.signal else f"exited with status {main.status}"
+        how = f"was ended by {name(main.signal)}" if main.signal else f"exited with status {main.status}"
         ran = text(round(now - self._started_at, 1))
         self._log.info(f"the command {how} after {ran}", event="command_exited", status=main.status)
         if (main.foreground or self._ended_from_terminal) and main.status in _BY_TERMINAL:

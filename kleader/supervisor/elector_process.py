@@ -8,6 +8,7 @@ import os
 
 from kleader import __version__
 from kleader.backoff import Backoff
+from kleader.election.duration import text
 from kleader.ipc import messages as m
 from kleader.ipc.plan import FOR_LIFE, OTHER_VERSION
 from kleader.supervisor.child_process import ChildProcess
@@ -183,7 +184,7 @@ class ElectorProcess:
             self._silent_since = min(self._silent_since, now)
             if self._missed >= _MAX_MISSED:
                 self.replace(now)  # before the log, whose disk may hang
-                self._log.warning("the elector is silent: replacing it", event="elector_unresponsive")
+                self._log.warning("the elector does not answer: replacing it", event="elector_unresponsive")
         elif state in ENDING:
             self._end_pending = False
             release, to = term.release_decision(release=self._plan.release)
@@ -234,7 +235,8 @@ class ElectorProcess:
             self._log.info(f"released the lock{answer.why and ': '}{answer.why}", event="released")
         elif term.lead and not (self._plan.release or term.asked):
             self._log.info(
-                f"not released{'' if self._plan.pod else ', as asked'}: {self._unreleased}", event="not_released"
+                f"did not release the lock{'' if self._plan.pod else ' (--no-release)'}: {self._unreleased}",
+                event="not_released",
             )
         elif term.lead and not term.lost:
             self._log.warning(f"did not release the lock: {answer.why}; {self._unreleased}", event="not_released")
@@ -244,12 +246,16 @@ class ElectorProcess:
         self._shutdown_at, self._end_pending = math.inf, False
         self.process.kill()
         if not self._end_answered:
-            self._log.warning("the elector did not end in time: not released", event="not_released")
+            self._log.warning(
+                f"did not release the lock: the elector did not end in time; {self._unreleased}", event="not_released"
+            )
 
     @property
     def _unreleased(self) -> str:
         """What becomes of a lock that is not released."""
-        return f"the lock stays with the Pod {self._plan.pod}" if self._plan.pod else "the lock runs out by itself"
+        if self._plan.pod:
+            return f"the Pod {self._plan.pod} keeps it until that Pod is deleted"
+        return f"it expires within {text(self._plan.lease_duration)}"
 
     def _start(self, state: State, term: Term, now: float) -> None:
         leading, replaces = term.lead is not None, self.process.started_at > -math.inf
@@ -280,7 +286,7 @@ class ElectorProcess:
         self.other_version = os.waitstatus_to_exitcode(waitstatus) == OTHER_VERSION
         if self.other_version:
             what = f"kleader {__version__} was replaced by another version while it runs, and cannot start an elector"
-            self._log.error(f"{what}: it ends; {self._unreleased}; start kleader again", event="version_changed")
+            self._log.error(f"{what}: it ends; its lock is not released; start kleader again", event="version_changed")
         if waitstatus == 0 or self._ending:
             self._early_deaths, self.process.start_at = 0, now
             return

@@ -174,7 +174,7 @@ class Health:
         outdated, self._outdated = self._outdated, False
         if status == 0:
             if not self.healthy:
-                self._log.info("healthy", event="healthy")
+                self._log.info("health check succeeding; competing again", event="healthy")
             self.healthy, self._failures = True, 0
         elif not outdated:
             self._failures += 1

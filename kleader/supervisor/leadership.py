@@ -10,6 +10,7 @@ import math
 import os
 import signal
 
+from kleader.election.duration import text
 from kleader.exits import FAILED, SIGNALLED
 from kleader.ipc import messages as m
 from kleader.procs import last_resort
@@ -58,8 +59,8 @@ class Leadership:
         self._health.begin(now)
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
         self._run.fire(Event.ACQUIRED_BESIDE_STANDBY if self._plan.standby else Event.ACQUIRED)
-        what = f"token {lead.token}, transitions {lead.transitions}"
-        self._log.info(f"became leader: {what}", event="became_leader", token=lead.token, transitions=lead.transitions)
+        what = f"became leader{self._log.introduce(' as ')}: fencing token {lead.token}, transitions {lead.transitions}"
+        self._log.info(what, event="became_leader", token=lead.token, transitions=lead.transitions)
         if lead.done:
             self._log.info(lead.done, event="already_done")
             term.status = self._plan.once_exit_code
@@ -83,7 +84,8 @@ class Leadership:
         """Leadership is lost. With ``kill`` there is no grace, nor past kill_at, when it is lost once more."""
         term = self._run.term
         first, term.lost = not term.lost, True
-        kill |= not self._command.runs
+        ran = self._command.runs
+        kill |= not ran
         term.begin_end(now, "SIGKILL" if kill else name(self.stop_signal()), f"the lock was lost: {reason}")
         if first and not term.shutdown_signal:
             term.status = self._plan.loss_exit_code
@@ -91,6 +93,8 @@ class Leadership:
             self._kill(now)
         if first:  # after the kill: a log on a disk that hangs must not delay it
             self._log.error(f"lost the lock: {reason}", event="lost")
+            if kill and ran:
+                self._log.warning("killed the command with SIGKILL", event="command_killed")
         if first and self._run.state is not State.KILLING:
             by = min(term.kill_stopping_at, now + self._plan.grace)
             if self._run.state is State.LEADING:
@@ -105,7 +109,7 @@ class Leadership:
         term.step_down = message
         term.begin_end(now, name(self.stop_signal()), message.reason)
         term.status = self._plan.loss_exit_code
-        self._log.info(f"giving up leadership: {message.reason}", event="stepping_down")
+        self._log.info(f"stepping down: {message.reason}", event="stepping_down")
         if not killing:
             self._stop(self.stop_signal(), now, now + self._plan.stop_timeout, send=True)
 
@@ -127,17 +131,23 @@ class Leadership:
             if self._run.state is State.LEADING:
                 term.begin_end(now, name(self.stop_signal(number)), f"{name(number)} came")
                 term.status = term.status if self._command.runs else SIGNALLED + number
-                self._stop(self.stop_signal(number), now, now + self._plan.stop_timeout, send=not sent)
+                self._stop(
+                    self.stop_signal(number),
+                    now,
+                    now + self._plan.stop_timeout,
+                    send=not sent,
+                    why=f"{name(number)} came: ",
+                )
             elif self._run.state is State.STOPPING and not sent:
                 self._command.ask_to_stop(self.stop_signal(number))
             elif term.stops_standby:
                 term.status = SIGNALLED + number
         elif self._run.state is not State.KILLING:
             self._kill(now)
-            self._log.warning(f"{name(number)} again: killing", event="command_killed")
+            self._log.warning(f"{name(number)} came again: killed the command with SIGKILL", event="command_killed")
         elif now >= self._killer.began_at + _DELIBERATE_SECONDS:
             self._log.error(
-                f"{name(number)} again: leaving processes that will not die; the lock is not released",
+                f"{name(number)} came again: leaving processes that do not die; the lock is not released",
                 event="processes_abandoned",
             )
             term.status = term.status or SIGNALLED + number
@@ -228,7 +238,7 @@ class Leadership:
             self._kill(now)
         if now >= term.kill_stopping_at:
             self._kill(now)
-            self._log.warning("the command did not stop in time: killing", event="command_killed")
+            self._log.warning("the command did not stop in time: killed it with SIGKILL", event="command_killed")
 
     def _start(self, now: float) -> None:
         """Fork the command; the elector knows the process before it may execute anything."""
@@ -249,13 +259,14 @@ class Leadership:
         self._health.begin(now)
         self._log.debug(f"forked the command: pid {main.pid}", event="command_forked", pid=main.pid)
 
-    def _stop(self, number: int, now: float, by: float, *, send: bool) -> None:
+    def _stop(self, number: int, now: float, by: float, *, send: bool, why: str = "") -> None:
         if not self._command.runs:  # between two starts
             self._kill(now)
             return
         self._run.fire(Event.STOP)
         self._run.term.kill_stopping_at = by
-        self._log.info(f"stopping the command with {name(number)}", event="command_stopping")
+        limit = f"; SIGKILL follows in {text(round(max(0.0, by - now), 1))}" if by < math.inf else ""
+        self._log.info(f"{why}stopping the command with {name(number)}{limit}", event="command_stopping")
         self._elector.send(m.Stopping(self._run.term.number))
         if send:
             self._command.ask_to_stop(number)

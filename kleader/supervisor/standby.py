@@ -56,7 +56,7 @@ class Standby:
             return
         if now >= self._kill_at:
             self.kill(now)
-            self._log.warning("the standby did not stop in time: killing", event="standby_killed")
+            self._log.warning("the standby did not stop in time: killed it with SIGKILL", event="standby_killed")
         self.subtree.check_overdue(now)
         if self._wanted(state, term) and now >= self.subtree.process.start_at and self.ended(now):
             if self.subtree.start(self._plan.standby, hook_environment(self._plan, term, namespace), now):

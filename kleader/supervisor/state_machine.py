@@ -83,10 +83,14 @@ class RunStateMachine:
 
         A shell wants to see that death, to end its loop or script as well; not where kleader leads its session.
         """
-        status = self._run.term.status
+        term = self._run.term
+        if term.lead:
+            what = f"exiting with status {term.status}: {term.why_ended}"
+            self._log.info(what, event="exiting", status=term.status)
+        status = term.status
         self._elector.launcher.let_go()
         self._report.close()
-        metrics_file.write(self._plan, self._log, self._namespace, self._run.term)
+        metrics_file.write(self._plan, self._log, self._namespace, term)
         interrupted = self._interrupted or self._command.interrupted
         if interrupted and status == SIGNALLED + signal.SIGINT and os.getsid(0) != os.getpid():
             system.die_of(signal.SIGINT)
@@ -178,7 +182,7 @@ class RunStateMachine:
                 self._run.fire(Event.CONTEND)
             elif now >= self._wait_ends_at:
                 self._log.error(
-                    "not acquired within --wait: the --health command has not succeeded", event="not_acquired"
+                    "not acquired: the --health command has not succeeded within --wait", event="not_acquired"
                 )
                 self._end(NOT_ACQUIRED, now)
         elif state is State.RELEASING and self._standby.ended(now):
@@ -227,10 +231,11 @@ class RunStateMachine:
         if observe.leader != self._plan.identity:
             leader = observe.leader[:_MAX_LEADER_CHARS]
             one_try = self._run.term.number == 1 and (self._plan.wait == 0 or self._plan.live)  # its last line has it
+            what = f"the leader is {leader}{self._log.introduce('; this candidate waits as ')}"
             if one_try:
-                self._log.debug(f"the leader is {leader}", event="leader_observed", leader=leader)
+                self._log.debug(what, event="leader_observed", leader=leader)
             else:
-                self._log.info(f"the leader is {leader}", event="leader_observed", leader=leader)
+                self._log.info(what, event="leader_observed", leader=leader)
 
     def _on_failed(self, failed: m.Failed, now: float) -> None:
         """The elector cannot acquire the lock. That another candidate holds it is no error."""
@@ -255,9 +260,11 @@ class RunStateMachine:
         """What a signal means depends on the state. ``terminal``: the rest of kleader's process group got it too."""
         if self._run.state in CONTENDING:
             if number == signal.SIGTSTP:
-                self._log.info("SIGTSTP ignored: a candidate is not suspended", event="suspend_ignored")
+                self._log.info("ignored SIGTSTP: a waiting candidate is not suspended", event="suspend_ignored")
             elif number in SHUTDOWN or (number in ENDS_CANDIDATE and (terminal or not self._plan.standby)):
-                self._log.info(f"{name(number)}: ending", event="signal_received")
+                self._log.info(
+                    f"{name(number)} came: exiting with status {SIGNALLED + number}", event="signal_received"
+                )
                 self._interrupted = terminal
                 self._end(SIGNALLED + number, now, number)
             else:
@@ -282,7 +289,7 @@ class RunStateMachine:
     def _on_elector(self, waitstatus: int, now: float) -> None:
         if os.WIFSTOPPED(waitstatus):
             self._elector.replace(now)  # even if it does not die, it would not kill in the supervisor's place
-            self._log.warning("the elector was stopped: replacing it", event="elector_stopped")
+            self._log.warning("the elector was stopped by a signal: replacing it", event="elector_stopped")
         self.receive(now)  # its final messages, before another one is started
 
     # --- after a term, and the end
@@ -307,7 +314,7 @@ class RunStateMachine:
         if previous.asked or not previous.lost or self._elector.fd is None or not healthy or accompanied:
             if previous.asked:
                 pause = text(plan.lease_duration)
-                self._log.info(f"standing aside for {pause}, for another to lead", event="standing_aside")
+                self._log.info(f"not competing for {pause}, so that another candidate can lead", event="standing_aside")
             self._stop_contending(now, 0.0 if healthy and not previous.asked else plan.lease_duration)
             return
         self._run.fire(Event.CONTEND)
@@ -326,7 +333,10 @@ class RunStateMachine:
     def _give_up_lock(self, now: float) -> None:
         """The standby does not die. Another candidate may lead beside a standby, so that the lock is released."""
         self._run.term.standby_deadline = math.inf
-        self._log.error("the standby does not die: giving up the lock", event="standby_unkillable")
+        self._log.error(
+            "the standby does not die: releasing the lock, so that another candidate can lead",
+            event="standby_unkillable",
+        )
         self._standby.abandon()
         self._end(self._plan.loss_exit_code, now)
 

@@ -93,7 +93,7 @@ class Subtree:
         if self.process.pid and now >= self.overdue_at:
             self.overdue_at = math.inf
             self.process.kill()
-            self._log.warning(f"{self._what}: its subreaper does not end: killing", event="hook_killed")
+            self._log.warning(f"{self._what}: killed, since its subreaper does not end", event="hook_killed")
 
     def log_failure(self, status: int, now: float) -> None:
         """Warn of how it ended, unless that was well."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 
 from kleader.election.duration import text
 from kleader.ipc import messages as m
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from kleader.procs.tree_killer import ProcessTree
 
 EXITED, STOPPED, STEPPED_DOWN, LOST, SKIPPED = "exited", "stopped", "stepped-down", "lost", "skipped"
+_WHY = {
+    EXITED: "the command ended",
+    STEPPED_DOWN: "this leader stepped down",
+    LOST: "the lock was lost",
+    SKIPPED: "the command was not started",
+}
 NOT_LED = "not-led"
 _MAX_PROCESSES = 500  # of the command in one message; an elector finds the others itself
 
@@ -74,7 +81,7 @@ class Term:
             began, by, why = self._end
             led, dying = round(now - self.led_at, 3), round(now - began, 3)
             how = f"{text(dying)} {f'after {by}' if by else 'later'}"
-            what = f"led for {text(led)}, until {why}; the last process was gone {how}"
+            what = f"led for {text(led)}, until {why}; the last process of the command ended {how}"
             log.info(what, event="term_ended", led=led, dying=dying, signal=by or None, why=why)
 
     @property
@@ -85,6 +92,11 @@ class Term:
         if self.lost:
             return LOST
         return STEPPED_DOWN if self.step_down else STOPPED if self.shutdown_signal else EXITED
+
+    @property
+    def why_ended(self) -> str:
+        """The same in words."""
+        return _WHY[self.reason] if self.reason in _WHY else f"{signal.Signals(self.shutdown_signal).name} came"
 
     def note_run(self, now: float) -> None:
         """No process of the command is alive, and ``status`` is kleader's exit status for it."""

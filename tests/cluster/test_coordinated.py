@@ -124,7 +124,7 @@ def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coord
     assert not worse.logged("waiting_for_previous_leader"), "nobody has held the lock before"
     coordinated.start("better", "1.35.0")
     assert worse.wait() == LOST
-    assert worse.logged("stepping_down", "end of term: better is to lead")
+    assert worse.logged("stepping_down", "the control plane prefers better as the leader")
     assert worse.logged("released")
     assert not worse.logged("command_killed")
     coordinated.leads(2, "better")

@@ -55,7 +55,7 @@ def test_the_next_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
     assert crew.owner() == "a"
     crew.waiting("b", behind="a")
     assert crew.ends("a") == 0
-    assert first.logged("not_released", "the lock stays with the Pod a")
+    assert first.logged("not_released", "the Pod a keeps it until that Pod is deleted")
     assert crew.owner() == "a"
     crew.remove("a")
     assert crew.witness.wait_start(2).identity == "b"

@@ -100,7 +100,7 @@ def test_the_lock_of_a_pod(  # noqa: PLR0917
         sick.signal(signal.SIGTERM)
         assert sick.wait() == 128 + signal.SIGTERM
     else:
-        sick.wait_log("not_released", "the lock stays with the Pod a", role="resting")
+        sick.wait_log("not_released", "the Pod a keeps it until that Pod is deleted", role="resting")
         well.touch()
         assert witness.wait_start(2).identity == "a"
         sick.signal(signal.SIGTERM)

@@ -169,7 +169,7 @@ def test_a_release_that_the_server_refuses_for_its_size_is_made_without_the_run(
         proxy.on(faults.answer(422, full), method="PUT", where=releases)
         process = job.start("a", ONCE, server=proxy.url)
         assert process.wait() == 0
-    assert "the run is not recorded" in process.err
+    assert process.logged("run_not_recorded")
     assert process.logged("released")
     assert job.recorded("lease") == []
 

@@ -207,7 +207,7 @@ def test_a_rivals_shorter_duration_is_warned_of_on_annotations(
     place.plant(Entry("rival", 5))
     process = run(processes, place, place.kubeconfig(), "--no-wait")
     assert process.wait() == 124
-    said = "rival leads with a lease duration of 5s, less than our 30s"
+    said = "rival leads with a lease duration of 5s, less than this candidate's 30s"
     assert process.err.count(said) == (lock not in {"lease", COORDINATED})
 
 

@@ -167,7 +167,7 @@ def test_silent_leader_is_overdue_in_one_read_and_expired_in_a_watch(asks: Asks)
     begun = time.monotonic()
     watching = asks.start("x", "--watch")
     wait_out(watching, "lease: held by a, for")
-    wait_out(watching, "lease: a has not renewed it for 3s: anybody may take it")
+    wait_out(watching, "lease: a has not renewed it for 3s: any candidate may acquire it")
     assert time.monotonic() - begun > 3
 
 
@@ -244,10 +244,10 @@ def test_watch_in_a_pipe_prints_a_line_for_each_change_with_its_duration(
     wait_out(lines, r"lease: a has released it, after \S+$")
     wait_out(lines, r"lease: go leads, \S+ after a had released it$")
     kill_whole(other)
-    wait_out(lines, r"lease: go has not renewed it for 8s: anybody may take it$")
+    wait_out(lines, r"lease: go has not renewed it for 8s: any candidate may acquire it$")
     wait_out(values, '"event": "expired"')
     fleet.start("b", timings=PATIENT)  # which watches it for as long; one that had waited might be faster than they
-    wait_out(lines, r"lease: b leads, \S+ after the time of go had run out$")
+    wait_out(lines, r"lease: b leads, \S+ after the lease of go had expired$")
     wait_out(values, '"event": "acquired".*"holder": "b"')
     changes = [json.loads(line) for line in values.out.splitlines()]
     assert [each["event"] for each in changes] == ["present", "released", "acquired", "expired", "acquired"]

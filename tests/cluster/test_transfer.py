@@ -62,7 +62,7 @@ def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
     term = fleet.witness.wait_start(2)
     assert term.identity == "c"
     assert first.wait() == LOST
-    first.wait_log("released", ": c is to lead$")
+    first.wait_log("released", ": c leads next$")
     fleet.wait_renewals()
     assert holders(history) == [("a", 0), ("c", 1)]
     given = next(seen for _, seen in history.states if GIVEN in seen["metadata"]["annotations"])

@@ -86,7 +86,7 @@ def test_wait_for_free_ends_at_a_release_a_missing_lock_or_an_observed_expiry(fl
     dead = wait("free")
     kill_whole(killed)
     assert dead.wait() == 0
-    assert dead.out == "lease.coordination.k8s.io/x b has not renewed it for 5s: anybody may take it\n"
+    assert dead.out == "lease.coordination.k8s.io/x b has not renewed it for 5s: any candidate may acquire it\n"
 
 
 def test_a_silent_lease_is_not_free_at_first_sight(plane: Plane, namespace: str, wait: Wait) -> None:

@@ -657,8 +657,8 @@ _OF_A_WRITE = [
         "State.held_by_me",
         "(record.holder, observed.incarnation) == (self.me.identity, self.incarnation)",
         "record.holder == self.me.identity",
-        "election_renew.py::test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace"
-        "('me', 'term-0', 'another candidate under this same identity')",
+        "election_renew.py::test_a_leader_that_reads_another_holder_or_incarnation_has_lost_without_grace"
+        "('me', 'term-0', 'another candidate with the same --identity holds the lock: give each its own')",
         rare="a process of the same name takes the lock over unseen",
     ),
     _STATE(
@@ -693,7 +693,8 @@ _OF_A_LEADER = [
         "got",
         "lose(turn, ..., kill_now=True)",
         "lose(turn, ..., kill_now=False)",
-        "test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace('other', 'term-9', 'other')",
+        "test_a_leader_that_reads_another_holder_or_incarnation_has_lost_without_grace"
+        "('other', 'term-9', 'the lock is held by other')",
         rare="it takes an edit by hand: else all deadlines have passed by then",
     ),
     _RENEW(
@@ -701,7 +702,8 @@ _OF_A_LEADER = [
         "is_mine",
         "state.held_by_me(observed) and is_own_write",
         "True",
-        "test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace('other', 'term-9', 'other')",
+        "test_a_leader_that_reads_another_holder_or_incarnation_has_lost_without_grace"
+        "('other', 'term-9', 'the lock is held by other')",
         rare="it takes an edit by hand: else all deadlines have passed by then",
     ),
     _RENEW(

@@ -137,10 +137,10 @@ MUTANTS = [
         "a guard keeps the lock until nothing is left",
         "elector.file_elector:FileElector._supervisor_died",
         "while not self._tracker.kill_until_none():\n"
-        '    self._log.repeated("some of the command\'s processes will not die: the lock is kept", '
+        '    self._log.repeated("some processes of the command do not die: the lock stays held", '
         "event='processes_not_killed')",
         "if not self._tracker.kill_until_none():\n"
-        '    self._log.repeated("some of the command\'s processes will not die: the lock is kept", '
+        '    self._log.repeated("some processes of the command do not die: the lock stays held", '
         "event='processes_not_killed')",
         "unit/test_file_elector.py::test_it_keeps_the_lock_until_what_a_dead_supervisor_left_is_dead",
     ),

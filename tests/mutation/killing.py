@@ -263,8 +263,8 @@ MUTANTS = [
     Guard(
         "a kill is claimed where it is proven",
         "elector.watchdog:Watchdog._kill",
-        "'killed the command in its place' if killed else ...",
-        "'killed the command in its place' if True else ...",
+        "'killed the command' if killed else ...",
+        "'killed the command' if True else ...",
         "unit/test_watchdog.py::test_a_kill_is_claimed_only_where_it_is_proven",
     ),
 ]

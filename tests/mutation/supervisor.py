@@ -240,10 +240,10 @@ MUTANTS = [
         "only a hand that comes back leaves what will not die",
         "supervisor.leadership:Leadership.on_signal",
         "if now >= self._killer.began_at + _DELIBERATE_SECONDS:\n"
-        "    self._log.error(f'{name(number)} again: leaving processes that will not die; the lock is not "
+        "    self._log.error(f'{name(number)} came again: leaving processes that do not die; the lock is not "
         "released', event='processes_abandoned')\n    term.status = term.status or SIGNALLED + number\n"
         "    self._run.fire(Event.ABANDON)",
-        "self._log.error(f'{name(number)} again: leaving processes that will not die; the lock is not released', "
+        "self._log.error(f'{name(number)} came again: leaving processes that do not die; the lock is not released', "
         "event='processes_abandoned')\nterm.status = term.status or SIGNALLED + number\n"
         "self._run.fire(Event.ABANDON)",
         "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",

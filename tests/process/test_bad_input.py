@@ -50,7 +50,7 @@ def verdict(process: Process, status: int = FAILED) -> str:
     lines = process.err.splitlines()
     assert len(lines) == 1, process.err
     assert len(lines[0]) < 1000
-    return lines[0].split(": ", 1)[1]
+    return lines[0].split(": ", 1)[1].removeprefix("error: ")
 
 
 def plugin(script: str) -> dict[str, object]:
@@ -302,7 +302,7 @@ def test_too_few_descriptors_are_refused_before_the_lock_is_touched(processes: P
 def test_output_that_cannot_be_written_gives_no_traceback(processes: Processes) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
         process = processes.start([*KLEADER, "--help"], env={"PYTHONUNBUFFERED": None}, stdout=full)
-        assert verdict(process) == "error: No space left on device"
+        assert verdict(process) == "No space left on device"
 
 
 def test_a_deleted_working_directory_is_named_if_it_matters(processes: Processes, tmp_path: Path) -> None:

@@ -372,7 +372,7 @@ def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_re
     kleader.wait_log("command_stopping", "SIGTERM")
     second = time.monotonic()
     kleader.signal(signal.SIGTERM)
-    kleader.wait_log("command_killed", "SIGTERM again")
+    kleader.wait_log("command_killed", "SIGTERM came again")
 
     killing = time.monotonic()
     kleader.signal(signal.SIGTERM)

@@ -368,7 +368,7 @@ def test_end_of_wait_names_the_holder_of_a_file_lock(candidate: Start, witness: 
     for option in ("--wait=200ms", "--no-wait", "--wait=live"):
         second = candidate(["true"], option)
         assert second.wait() == 124
-        assert "held by first since " in second.err
+        assert "held by first for " in second.err
     end_all(witness, first)
 
 
@@ -382,7 +382,7 @@ def test_losing_the_lock_in_cron_is_no_error_but_one_line_none_with_q_and_a_stat
     second = candidate(["true"], option)
     assert second.wait() == 124
     assert len(second.err.splitlines()) == 1
-    assert second.logged("not_acquired", "held by first since ", level="INFO")
+    assert second.logged("not_acquired", "held by first for ", level="INFO")
     quiet = candidate(["true"], option, "-q", "--busy-exit-code=0")
     assert (quiet.wait(), quiet.err) == (0, "")
     end_all(witness, first)

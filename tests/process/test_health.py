@@ -44,7 +44,7 @@ def test_a_candidate_contends_from_its_first_healthy_check(
     assert lock.read_bytes() == b"", "it was opened, and nobody has led"
     assert not kleader.logged("unhealthy"), "it never did"
     well.touch()
-    kleader.wait_err("resting: healthy\n.*became leader")
+    kleader.wait_err("health check succeeding; competing again\n.*became leader")
     witness.wait_start()
     end(kleader)
     witness.check(terms=1)
@@ -78,7 +78,8 @@ def test_an_unhealthy_leader_steps_down(candidate: Start, witness: Witness, well
     term, other = witness.wait_start(), witness.wait_descendant()
     well.unlink()
     assert kleader.wait() == 9
-    kleader.wait_err("giving up leadership: the --health command failed 2 times in a row\n.*stopping the command with")
+    kleader.wait_log("stepping_down", "the --health command failed 2 times in a row")
+    assert kleader.logged("command_stopping")
     kleader.wait_log("released")
     assert witness.now(term).main.ended
     assert not alive(other.pid)

@@ -260,7 +260,7 @@ def test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_relea
     kleader.signal(signal.SIGTERM)
     wait_until(lambda: not masked(kleader.pid, "ShdPnd", signal.SIGTERM), "the first to be taken")
     kleader.signal(signal.SIGTERM)
-    kleader.wait_log("command_killed", "SIGTERM again")
+    kleader.wait_log("command_killed", "SIGTERM came again")
     now.touch()
     wait_until(lambda: state(kleader.pid) == "T", "its stop")
     kleader.signal(signal.SIGTERM)

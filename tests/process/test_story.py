@@ -34,7 +34,7 @@ def check(line: dict[str, Any], term: Term, *, signal: str | None, why: str) -> 
     """It says what the witness saw of the term."""
     assert (line["signal"], line["why"]) == (signal, why)
     assert line["led"] > (term.last - term.born) * NS - 0.001
-    assert f"until {why}; the last process was gone " in line["message"]
+    assert f"until {why}; the last process of the command ended " in line["message"]
 
 
 def test_a_term_that_a_signal_ended(candidate: Start, witness: Witness) -> None:

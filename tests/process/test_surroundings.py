@@ -157,7 +157,7 @@ def test_json_logs_are_one_object_a_line_with_the_same_keys(candidate: Start, lo
     assert {(line["namespace"], line["name"]) for line in lines} == {(None, str(lock))}
     for line in lines:
         assert list(line)[:7] == ["time", "level", "message", "lock", "namespace", "name", "identity"]
-        assert line["role"] in {"candidate", "leader", "stopping", "sweeping", "releasing"}
+        assert line["role"] in {"candidate", "leader", "stopping", "sweeping", "releasing", "ended"}
 
 
 def test_text_logs_carry_no_control_characters(candidate: Start, lock: Path) -> None:

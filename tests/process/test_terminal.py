@@ -144,7 +144,7 @@ def test_ctrl_c_ends_a_shells_loop_around_kleader_too(shell: Terminal, run: str,
         shell.wait("the leader is another")
         shell.type(CTRL_C)
         shown = shell.wait(rf"(?s)(.*?){PROMPT}")[1]
-        assert "SIGINT: ending" in shown
+        assert "SIGINT came: exiting with status 130" in shown
         assert "round" not in shown
     assert status(shell) == 130
     witness.check(terms=1)
@@ -198,7 +198,7 @@ def test_ctrl_z_does_not_stop_a_leader_which_says_so(
     term = witness.wait_start()
     wait_until(lambda: shell.foreground() == term.pid, "the foreground given to the command")
     shell.type(CTRL_Z)
-    log(err, "a leader does not sleep: continuing it")
+    log(err, "suspended by SIGTSTP while it leads: continuing it")
     witness.wait_beats(2)
     assert state(os.getpgid(term.pid)) != "T"
     assert shell.foreground() == term.pid
@@ -217,7 +217,7 @@ def test_a_candidate_ignores_ctrl_z_and_goes_on_contending(
     shell.type(f"{run} -- {' '.join(witness.command())} 2>{err}\n")
     log(err, "the leader is first")
     shell.type(CTRL_Z)
-    log(err, "SIGTSTP ignored: a candidate is not suspended")
+    log(err, "ignored SIGTSTP: a waiting candidate is not suspended")
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     assert witness.wait_start(2).identity == "shells"
@@ -268,7 +268,7 @@ def test_a_program_that_is_the_session_leader_is_not_stopped_for_ever_by_ctrl_z(
     terminal = Terminal(processes, [*run.split(), "--", *witness.command()])
     terminal.wait("the leader is first")
     terminal.type(CTRL_Z)
-    terminal.wait("SIGTSTP ignored")
+    terminal.wait("ignored SIGTSTP")
     first.signal(signal.SIGTERM)
     assert witness.wait_start(2).identity == "shells"
     terminal.type(CTRL_C)

@@ -359,7 +359,7 @@ def test_api_server_warnings_are_logged_once_each_and_at_most_twenty() -> None:
             access = Credentials({"server": f"http://{host}:{port}"}, lambda _: [], said.append, in_process=True)
             async with road_to(access) as api:
                 async with aclosing(api.watch("/x?watch=1", PATIENCE)) as events:
-                    assert [event async for event in events] == []
+                    assert [event async for event in events] == [("BOOKMARK", {})]
                 assert said == ["the API server warns: v1 Endpoints is deprecated in v1.33+"]
                 for _ in range(6):
                     await api.call("GET", "/x", None, PATIENCE)

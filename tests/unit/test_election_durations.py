@@ -23,8 +23,8 @@ def test_a_holder_with_a_shorter_duration_is_warned_of_once_and_each_still_short
     story = Story(rivals_expire=True)
     (said,) = story.wakes().reads(story.lock("a", duration=10)).all(e.Report)
     assert said.message == (
-        "a leads with a lease duration of 10s, less than our 15s: a client-go before 0.27 would take our lock too"
-        " early; give --lease-duration 10s"
+        "a leads with a lease duration of 10s, less than this candidate's 15s: a client-go before 0.27 would take"
+        " the lock too early; give --lease-duration 10s"
     )
     assert not warnings(story, story.lock("a", duration=10))
     assert not warnings(story, story.lock("b", duration=10))

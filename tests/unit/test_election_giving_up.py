@@ -20,7 +20,7 @@ def test_a_wait_that_is_over_tells_the_holder_its_age_and_the_wait_that_would_ha
     assert gave_up.status == 124
     assert gave_up.reason == (
         "held by other, last renewed 11s ago by its own clock, watched unchanged for 8s;"
-        " a wait of more than 15s takes it from a dead holder"
+        " a --wait of more than 15s acquires it from a dead holder"
     )
     assert story.state.phase is Phase.OVER
 
@@ -79,7 +79,7 @@ def test_one_try_takes_a_free_lock() -> None:
 
 def test_one_try_that_loses_its_race_gives_up() -> None:
     story = Story(one_try=True).wakes().reads(None).fails(Kind.CONFLICT)
-    assert story.asked(e.AcquireFailed) == e.AcquireFailed("the lock could not be taken in time", 124)
+    assert story.asked(e.AcquireFailed) == e.AcquireFailed("the lock could not be acquired in time", 124)
 
 
 def test_one_try_that_cannot_read_gives_up_with_125() -> None:
@@ -103,7 +103,7 @@ def test_one_try_counts_a_malformed_record_as_held_and_as_a_failure_for_nobody_w
 def test_wait_live_gives_up_on_the_first_renewal_seen() -> None:
     story = Story(live=True).follows()
     gave_up = story.sees(story.lock("other", renewed=WALL + 2 * SECOND)).asked(e.AcquireFailed)
-    assert gave_up == e.AcquireFailed("held by other, which is alive: it was seen to renew", 124)
+    assert gave_up == e.AcquireFailed("held by other, which is alive: it has just renewed the lock", 124)
 
 
 def test_wait_live_does_not_take_a_label_for_a_renewal() -> None:
@@ -175,7 +175,7 @@ def test_wait_live_gives_up_on_a_holder_that_was_seen_to_release() -> None:
     """For cron: a job that ended meanwhile has been run."""
     story = Story(live=True).follows()
     gave_up = story.sees(story.lock("")).asked(e.AcquireFailed)
-    assert gave_up == e.AcquireFailed("held by other, which is alive: it was seen to release it", 124)
+    assert gave_up == e.AcquireFailed("other has just finished and released the lock; not running again", 124)
 
 
 def test_wait_live_ends_with_125_when_the_api_server_has_not_answered_for_a_lease_duration() -> None:

@@ -18,7 +18,7 @@ from tests.support.election import ME, START, TERM, Story, candidate
 def test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration() -> None:
     story = Story().follows(Story().lock("other", duration=40))
     story.waits(30).sees(None)
-    assert "waiting 40s" in story.asked(e.Report).message
+    assert "acquiring it in 40s" in story.asked(e.Report).message
     story.idles(39.9)
     write = story.waits(0.1).asked(e.Write)
     assert (write.base, write.record.transitions) == (None, 0)
@@ -28,7 +28,7 @@ def test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fr
     """It may have been there and been deleted again just before, and its holder not have noticed."""
     story = Story().follows().sees(None).waits(15).writes()
     assert not story.all(e.Acquired)
-    assert "waiting 15s" in story.asked(e.Report).message
+    assert "the command starts in 15s" in story.asked(e.Report).message
     held = story.state.observed
     assert story.waits(2).asked(e.Write).base is held, "the lock is renewed, or it would run out"
     assert not story.writes().renews(12.9).all(e.Acquired)
@@ -120,7 +120,7 @@ def test_a_refusal_to_create_what_is_gone_leaves_the_holder_to_be_waited_for() -
 def test_a_holding_candidate_that_may_not_go_on_ends_without_a_release() -> None:
     story = Story(wait_until=START + 20).follows().sees(None).waits(15).writes()
     given_up = story.renews(4.9).waits(0.1).asked(e.AcquireFailed)
-    assert (given_up.status, given_up.reason) == (124, "the lock could not be taken in time")
+    assert (given_up.status, given_up.reason) == (124, "the lock could not be acquired in time")
     story = Story(is_multilock=True).follows().sees(None).waits(15).writes().waits(2)
     assert story.fails(Kind.DENIED, half_done=True).asked(e.AcquireFailed).status == 125
 
@@ -180,7 +180,7 @@ def test_a_vanished_lock_that_is_created_anew_without_a_record_is_not_free(*, to
         story.sees(None).sees(bare)
     else:
         story.tell(e.WatchEnded()).reads(bare)
-    assert "waiting 40s" in story.asked(e.Report).message
+    assert "acquiring it in 40s" in story.asked(e.Report).message
     story.idles(39.9)
     assert story.waits(0.1).asked(e.Write).base is bare
     story.writes().asked(e.Acquired)
@@ -208,13 +208,13 @@ def test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_ma
     assert story.pending(e.Write).base is None
     story.writes()
     assert not story.all(e.Acquired)
-    assert "waiting 15s" in story.asked(e.Report).message
+    assert "the command starts in 15s" in story.asked(e.Report).message
 
 
 def test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_by_then_is_not_free() -> None:
     """Likewise, where it was replaced rather than deleted."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(Observed(Record(), version="900"))
-    assert "waiting 15s" in story.asked(e.Report).message
+    assert "acquiring it in 15s" in story.asked(e.Report).message
     story.idles(14.9)
     story.waits(0.1).writes().asked(e.Acquired)
 
@@ -300,7 +300,7 @@ def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and
     assert story.pending(e.Write).base is not None
     story.writes()
     assert not story.all(e.Acquired)
-    assert "waiting 15s" in story.asked(e.Report).message
+    assert "the command starts in 15s" in story.asked(e.Report).message
     story.waits(2).writes().renews(12.9)
     assert story.state.phase is Phase.HOLDING
     story.waits(0.1).writes().asked(e.Acquired)

@@ -93,7 +93,7 @@ def test_what_is_somebody_elses_by_now_is_not_released(holder: str, incarnation:
     story = Story().leads().tell(EMPTIED).fails(Kind.CONFLICT)
     story.reads(story.lock(holder, incarnation))
     assert story.requests == []
-    assert story.asked(e.Released) == e.Released(released=False, why="the lock is no longer ours")
+    assert story.asked(e.Released) == e.Released(released=False, why="the lock is no longer this candidate's")
 
 
 def test_a_lock_cleared_by_somebody_else_counts_as_not_released() -> None:

@@ -144,20 +144,20 @@ def test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("holder", "incarnation", "who"),
+    ("holder", "incarnation", "why"),
     [
-        ("other", "term-9", "other"),
-        (ME, "term-2", "another candidate under this same identity"),
-        (ME, "", "another candidate under this same identity"),
-        ("", "", "nobody: it was cleared"),
+        ("other", "term-9", "the lock is held by other"),
+        (ME, "term-2", "another candidate with the same --identity holds the lock: give each its own"),
+        (ME, "", "another candidate with the same --identity holds the lock: give each its own"),
+        ("", "", "the lock was cleared, by hand or by kleader resign --force"),
     ],
 )
-def test_whoever_sees_another_holder_or_incarnation_has_lost_without_grace(
-    holder: str, incarnation: str, who: str
+def test_a_leader_that_reads_another_holder_or_incarnation_has_lost_without_grace(
+    holder: str, incarnation: str, why: str
 ) -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT)
     story.reads(story.lock(holder, incarnation))
-    assert story.asked(e.Lost) == e.Lost(f"the lock is held by {who}", kill_now=True)
+    assert story.asked(e.Lost) == e.Lost(why, kill_now=True)
     assert story.waits(60).actions == []
 
 

@@ -146,7 +146,7 @@ def test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_betwe
     assert write.record.transitions == own.record.transitions + 1
     assert write.record.acquired == write.record.renewed
     assert (write.record.renewed or 0) >= (own.record.renewed or 0) + SECOND
-    assert story.writes().asked(e.Released) == e.Released(released=True, why="heir is to lead")
+    assert story.writes().asked(e.Released) == e.Released(released=True, why="heir leads next")
 
 
 def test_a_transfer_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
@@ -172,7 +172,7 @@ def test_a_transfer_without_an_answer_may_have_happened(taken: str) -> None:
     story = Story().leads().tell(GIVEN)
     landed = replace(story.landed(), incarnation=taken, handed_over=not taken)
     story.fails(Kind.UNREACHABLE).asked(e.Get)
-    assert story.reads(landed).asked(e.Released) == e.Released(released=True, why="heir is to lead")
+    assert story.reads(landed).asked(e.Released) == e.Released(released=True, why="heir leads next")
 
 
 def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_to_run_out() -> None:
@@ -193,7 +193,7 @@ def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_
 def test_nobody_else_is_taken_for_the_one_who_was_named() -> None:
     story = Story().leads().tell(GIVEN).fails(Kind.UNREACHABLE)
     assert story.reads(story.lock("third", "term-7")).asked(e.Released) == e.Released(
-        released=False, why="the lock is no longer ours"
+        released=False, why="the lock is no longer this candidate's"
     )
 
 

@@ -46,7 +46,9 @@ class Scene:
         self.elector = self.made()
 
     def made(self, lock: str = "lease") -> ElectorProcess:
-        known: dict[str, Any] = {"lock": lock, "wait": None, "request_timeout": 1.0, "release": True}
+        known: dict[str, Any] = {
+            "lock": lock, "wait": None, "request_timeout": 1.0, "lease_duration": 15.0, "release": True,
+        }  # fmt: skip
         plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
         return ElectorProcess(plan, Log(verbosity=-1), self, cast("Command", self))
 

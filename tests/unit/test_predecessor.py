@@ -38,10 +38,10 @@ class Told(list[str]):
 @pytest.mark.parametrize(
     ("holders", "told"),
     [
-        (["a", "", "me"], ["acquired the lock 3s after a gave it up"]),
-        (["a", "me"], ["acquired the lock 4s after a was last seen to renew it"]),
-        (["a", UNKNOWN, "", "me"], ["acquired the lock 2s after a gave it up"]),
-        (["a", "", UNKNOWN, "me"], ["acquired the lock 3s after a gave it up"]),
+        (["a", "", "me"], ["acquired the lock 3s after a released it"]),
+        (["a", "me"], ["acquired the lock 4s after a was last observed to renew it"]),
+        (["a", UNKNOWN, "", "me"], ["acquired the lock 2s after a released it"]),
+        (["a", "", UNKNOWN, "me"], ["acquired the lock 3s after a released it"]),
         ([UNKNOWN, "me"], []),
     ],
     ids=str,
@@ -58,7 +58,7 @@ def test_it_is_somebody_whom_people_know(holders: list[str], told: list[str]) ->
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (None, "found no lock: the first leader makes it"),
+        (None, "found no lock: the first leader creates it"),
         (Observed(Record("")), "found the lock free"),
         (Observed(Record("a", duration=15)), "found the lock held by a, for 15s after each renewal"),
         (Observed(Record(), fault="it is no record"), "found the lock unreadable: it is no record"),
@@ -73,7 +73,7 @@ def test_who_holds_the_lock_is_said_once_when_it_is_first_read(seen: Observed | 
 
 
 @pytest.mark.parametrize(
-    ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last seen to have it"])]
+    ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last observed to hold it"])]
 )
 def test_who_has_a_lock_for_life_renews_nothing_and_is_called_after_its_pod(pod: str, told: list[str]) -> None:
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())

@@ -68,7 +68,7 @@ def test_a_renewal_shows_only_that_the_holder_is_alive() -> None:
 def test_a_label_that_another_client_writes_does_not_put_the_expiry_off() -> None:
     story = Story(lock())
     assert story.update(SourceUpdate({lock().key: lock(objects=(ObjectRef("v1", "Lease", "x", "u", "8", "w"),))})) == []
-    assert story.passes(15) == ["a has not renewed it for 15s: anybody may take it"]
+    assert story.passes(15) == ["a has not renewed it for 15s: any candidate may acquire it"]
 
 
 def test_a_lock_expires_when_it_was_observed_unchanged_for_its_own_lease_duration() -> None:
@@ -77,7 +77,7 @@ def test_a_lock_expires_when_it_was_observed_unchanged_for_its_own_lease_duratio
     assert story.tracker.next_at == story.at + 15
     assert story.passes(14.9) == []
     assert story.states() == [LockState.HELD]
-    assert story.passes(0.1) == ["a has not renewed it for 15s: anybody may take it"]
+    assert story.passes(0.1) == ["a has not renewed it for 15s: any candidate may acquire it"]
     assert story.states() == [LockState.EXPIRED]
     assert story.passes(100) == []
     assert story.tracker.next_at == inf
@@ -104,13 +104,13 @@ def test_an_acquisition_after_a_release_is_reported_with_how_long_the_lock_was_f
 def test_an_acquisition_after_an_expiry_is_reported_with_how_long_the_lock_was_expired() -> None:
     story = Story(lock())
     story.passes(15)
-    assert story.shows(lock("b", 1), after=1.5) == ["b leads, 1.5s after the time of a had run out"]
+    assert story.shows(lock("b", 1), after=1.5) == ["b leads, 1.5s after the lease of a had expired"]
 
 
 def test_an_acquisition_that_is_observed_before_the_expiry_was_reported_is_reported_after_it() -> None:
     """A candidate acquires a lock in the instant of its expiry. A new list does not show what happened before it."""
-    expired = "a has not renewed it for 15s: anybody may take it"
-    assert Story(lock()).shows(lock("b"), after=15.02) == [expired, "b leads, 20ms after the time of a had run out"]
+    expired = "a has not renewed it for 15s: any candidate may acquire it"
+    assert Story(lock()).shows(lock("b"), after=15.02) == [expired, "b leads, 20ms after the lease of a had expired"]
     assert Story(lock()).shows(lock("a", 1), after=16) == []
     assert Story(lock()).shows(lock(""), after=16) == ["a has released it, after 56s"]
     anew, blind = Story(lock()), Story(lock())
@@ -147,8 +147,8 @@ def test_a_handover_is_reported_and_then_how_long_it_took_until_the_new_leader_r
 def test_a_lock_that_was_handed_over_and_not_acquired_expires() -> None:
     story = Story(lock(incarnation="i"))
     story.shows(lock("b", 1, handed_over=True))
-    assert story.passes(15) == ["b has not taken it within 15s: anybody may take it"]
-    assert story.shows(lock("c", 2), after=0.5) == ["c leads, 500ms after the time of b had run out"]
+    assert story.passes(15) == ["b has not taken it within 15s: any candidate may acquire it"]
+    assert story.shows(lock("c", 2), after=0.5) == ["c leads, 500ms after the lease of b had expired"]
 
 
 def test_a_malformed_a_mended_and_a_deleted_lock_are_reported() -> None:

@@ -108,10 +108,12 @@ def test_a_kill_is_claimed_only_where_it_is_proven(scene: Scene) -> None:
     scene.at(KILL_AT - SOON)
     scene.cleared = False
     scene.at(KILL_AT)
-    assert scene.said == "the supervisor did not act on its deadline: killing the command, not all of it is dead yet"
+    assert scene.said == (
+        "the supervisor missed its deadline: the elector kills the command, of which some processes are still alive"
+    )
     scene.cleared = True
     scene.at(KILL_AT + LONG)
-    assert scene.said == "the supervisor did not act on its deadline: killed the command in its place"
+    assert scene.said == "the supervisor missed its deadline: the elector killed the command"
 
 
 def test_what_outlives_a_round_is_killed_with_the_whole_cgroup(scene: Scene) -> None:
@@ -154,7 +156,7 @@ def test_where_the_second_guards_killer_fails_its_last_resort_acts(scene: Scene,
     scene.at(KILL_AT - SOON)
     scene.fails = error()
     assert scene.at(KILL_AT) == ["clear", "last resort", "log"]
-    assert "not all of it is dead yet" in scene.said
+    assert "some processes are still alive" in scene.said
     assert scene.at(KILL_AT + LONG) == ["clear", "last resort, supervisor too", "log"]
 
 
