@@ -208,7 +208,7 @@ def test_a_hook_that_hangs_is_killed_when_kleader_ends(
 ) -> None:
     """All that descends from it, also when kleader itself is killed; a second TERM does not wait for it."""
     brood = tmp_path / "brood"
-    script = f"trap '' TERM; {shlex.join([*BROOD, 'daemons', '5', str(brood)])}; echo $$ >>{brood}; while :; do :; done"
+    script = f"trap '' TERM; {shlex.join([*BROOD, 'daemons', '5', str(brood)])}; echo $$ >>{brood}; sleep 600"
     kleader = candidate(witness.command(), f"--on-new-leader={shell(script)}")
     witness.wait_start()
     wait_until(lambda: len(lines(brood)) == 6, "its daemons")
