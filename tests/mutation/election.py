@@ -136,7 +136,7 @@ _LOCK_DELAY = [
         "observed.is_release and not (...)",
         "observed.is_release",
         "test_half_a_lock_that_is_missing_makes_the_lock_not_free_though_the_other_half_is_released()",
-        ("from annotation", 1437),
+        ("from annotation", 119),
     ),
     _STATE(
         "rule 1: half a multilock is no handover",
@@ -539,7 +539,7 @@ _LOCK_DELAY = [
         "state.after_release and unbroken and ...",
         "state.after_release and unbroken",
         "election_coordinated.py::test_one_who_took_the_lock_unnamed_is_waited_for()",
-        ("coordinated", 112),
+        ("coordinated", 21),
     ),
     _DELAY(
         "rule 9: a gap between a release and a nomination leaves something out",
@@ -756,7 +756,7 @@ _OF_A_LEADER = [
         "if base and state.prefers_another(base):\n    ...\n",
         _NOTHING,
         "test_a_nomination_is_given_back_unled_to_who_is_preferred_by_then()",
-        ("coordinated", 88),
+        ("coordinated", 636),
     ),
     _COORDINATED(
         "a nomination is given back when all before must have ended",
@@ -764,7 +764,7 @@ _OF_A_LEADER = [
         "observed and state.is_nominated(observed) and not state.prefers_another(observed)",
         "observed and state.is_nominated(observed)",
         "test_a_nomination_over_a_leader_is_not_given_back_before_that_one_must_have_ended()",
-        ("coordinated", 184),
+        ("coordinated", 646),
     ),
     _COORDINATED(
         "the answer to what was given back hides no news",
