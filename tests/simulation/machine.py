@@ -110,7 +110,7 @@ class Machine(Host):
         assert self.due > now.boot, "spins"
         for action in actions:
             self.world.log(self.name, type(event).__name__, action)
-            if isinstance(action, e.Report) and action.message.startswith("the lock is held;"):
+            if self.state.phase is Phase.HOLDING and before.phase is not Phase.HOLDING:
                 self._holds()
             self.between()
             if life != self.life:
