@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage standalone image test-standalone test-node fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage dist standalone image test-standalone test-node fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -71,13 +71,16 @@ test-cluster: control-plane ## the tests against a real kube-apiserver; needs Go
 coverage: environment ## the lines of kleader/ that no test of test-all runs, in any process; ARGS=TESTS for some
 	$(BIN)/python -m tests.coverage $(ARGS)
 
+dist: environment ## the wheel and the source distribution, in dist/
+	$(BIN)/python -m tools.dist
+
 standalone: environment ## dist/kleader-VERSION-linux-ARCHITECTURE.tar.gz, which needs no Python; ARGS='--architecture aarch64'
 	$(BIN)/python -m tools.standalone.build $(ARGS)
 
 image: environment ## that archive as dist/kleader-VERSION-linux-ARCHITECTURE.oci.tar, an OCI image; no container engine
 	$(BIN)/python -m tools.standalone.build --image $(ARGS)
 
-test-standalone: image control-plane ## that archive in images without Python; as root, on Debian
+test-standalone: dist image control-plane ## that archive in images without Python, all built twice; as root, on Debian
 	$(BIN)/python -m pytest tests/standalone $(ARGS)
 
 test-node: environment ## kleader in real Pods, on the disposable cluster of KLEADER_TEST_KUBECONFIG; see tests/node/conftest.py

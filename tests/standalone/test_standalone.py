@@ -1,13 +1,10 @@
-"""The standalone tree: in images that have no Python, and of the same bytes wherever it is built."""
+"""The standalone tree, in images that have no Python."""
 
 from __future__ import annotations
 
 import json
-import os
 import platform
-import shutil
 import subprocess
-import sys
 import tarfile
 from typing import IO, TYPE_CHECKING
 
@@ -16,7 +13,6 @@ import pytest
 
 from tests.standalone.conftest import ROOTS, portable_kubeconfig
 from tests.support.processes import wait_until
-from tools.standalone.debian import SOURCE, cache_home, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,22 +136,6 @@ def test_the_archive_is_small_and_says_what_is_in_it(archive: Path, tree: Path) 
     assert (tree / "share" / "man" / "man1" / "kleader-run.1").exists()
     for licence in ("kleader", "libc6", "gcc-14-base", "musl", "common-licenses/LGPL-2.1"):
         assert (tree / "share" / "licences" / licence).exists(), licence
-
-
-@pytest.mark.timeout(1200)
-def test_the_same_bytes_from_another_directory_user_umask_and_time_zone(archive: Path, tmp_path: Path) -> None:
-    source = tmp_path / "elsewhere" / "source"
-    ignored = shutil.ignore_patterns("__pycache__", ".git", ".venv", "build", "dist", ".*_cache", "tests")
-    shutil.copytree(SOURCE, source, ignore=ignored)
-    argv: list[str | Path] = [sys.executable, "-m", "tools.standalone.build", "--image", "--dist", tmp_path / "dist"]
-    surroundings = {"XDG_CACHE_HOME": str(cache_home().parents[1]), "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"}
-    before = os.umask(0o077)
-    try:
-        subprocess.run(argv, cwd=source, env={**os.environ, **surroundings}, check=True)
-    finally:
-        os.umask(before)
-    for again in (tmp_path / "dist").iterdir():
-        assert digest(again) == digest(archive.parent / again.name), again.name
 
 
 def test_three_images_hand_over_and_survive_a_crash(
