@@ -121,6 +121,15 @@ class Namespace:
 ACCOUNT = {"ServiceAccount", "Role", "RoleBinding"}
 
 
+def rolled_out(thing: Object | None) -> bool:
+    """Whether every Pod of the Deployment is of its newest template and available, and no other is left."""
+    if not thing:
+        return False
+    status, wanted = thing.get("status", {}), thing["spec"]["replicas"]
+    counts = {status.get(name, 0) for name in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")}
+    return counts == {wanted} and status.get("observedGeneration", 0) >= thing["metadata"]["generation"]
+
+
 def _ended(pod: Object) -> Object:
     states: list[Object] = [each["state"] for each in pod.get("status", {}).get("containerStatuses", [])]
     return next((state["terminated"] for state in states if "terminated" in state), {})

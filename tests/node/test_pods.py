@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.node.conftest import FAST, LOCK
+from tests.node.conftest import FAST, LOCK, rolled_out
 from tests.support.api import path
 from tests.support.processes import wait_until
 
@@ -93,22 +93,15 @@ def test_an_image_without_python_leads_rolls_and_hands_over_under_an_injected_kl
     objects = namespace.manifest(*images, *mounted, "--http=:8080", *FAST, "--", "/pause")
     namespace.apply(*objects)
     deployment = path("apps/v1", "Deployment", namespace.name, LOCK)
-    namespace.api.wait(deployment, _rolled_out, "its two Pods ready")
+    namespace.api.wait(deployment, rolled_out, "its two Pods ready")
     first = namespace.leader()
     pods = path("v1", "Pod", namespace.name)
     named = next(each["metadata"]["name"] for each in namespace.api.list(pods) if each["metadata"]["name"] in first)
     namespace.api.delete(f"{pods}/{named}")
     second = namespace.leader(first)
-    namespace.api.wait(deployment, _rolled_out, "its two Pods ready")
+    namespace.api.wait(deployment, rolled_out, "its two Pods ready")
     again = {"spec": {"template": {"metadata": {"annotations": {"again": "1"}}}}}
     namespace.api.merge(deployment, again)
     third = namespace.leader(first, second)
-    namespace.api.wait(deployment, _rolled_out, "the new Pods ready")
+    namespace.api.wait(deployment, rolled_out, "the new Pods ready")
     assert third.startswith(LOCK)
-
-
-def _rolled_out(thing: object) -> bool:
-    assert isinstance(thing, dict)
-    status, wanted = thing.get("status", {}), thing["spec"]["replicas"]
-    counts = {status.get(name, 0) for name in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")}
-    return counts == {wanted} and status.get("observedGeneration", 0) >= thing["metadata"]["generation"]
