@@ -65,7 +65,8 @@ Start ==
     phase |-> "FOLLOWING", command |-> FALSE, incarnation |-> 1, proof |-> FALSE, t0 |-> 0,
     safe_at |-> 0, longest |-> 0, touched |-> "no",
     \* known to the elector alone
-    observed |-> 0, stale |-> "no", after_release |-> FALSE, watches_missing |-> FALSE, unanswered_release_base |-> 0,
+    observed |-> 0, stale |-> "no", after_release |-> FALSE, watches_missing |-> FALSE, read_again |-> FALSE,
+    unanswered_release_base |-> 0,
     request |-> NoRequest ]
 \* RECORDING: the command is dead, and the last write renews: with --no-release, or by the next elector of one that
 \* died while it released.
@@ -125,6 +126,7 @@ Noted(c, v, from_watch) ==
     !.observed = v, !.stale = "no", !.longest = Max(@, r.duration),
     !.touched = IF IsUnwritten(r) THEN @ ELSE "observed",
     !.watches_missing = from_watch /\ r.kind = "gone",
+    !.read_again = Coordinated /\ (@ \/ (~from_watch /\ st.observed # 0 /\ v # st.observed)),
     !.after_release =
       \/ IsReleased(r)
       \/ /\ from_watch /\ r.kind = "gone"
@@ -153,7 +155,7 @@ WatchMissing(c, v) ==
   LET st == state[c] IN
   /\ Coordinated /\ st.phase = "FOLLOWING" /\ st.observed # 0 /\ st.request.status = "none"
   /\ history[st.observed].kind = "gone" /\ ~st.watches_missing /\ v >= st.observed /\ history[v].kind = "gone"
-  /\ st.touched = "no" /\ st.safe_at = 0 => now >= deleted_at + Longest
+  /\ st.touched = "no" /\ ~st.read_again => now >= deleted_at + Longest
   /\ state' = [state EXCEPT ![c] = [Noted(c, v, TRUE) EXCEPT !.stale = st.stale]]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
 
