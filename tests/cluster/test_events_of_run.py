@@ -89,7 +89,11 @@ def test_each_object_of_a_lock_gets_events_when_leading_begins_and_ends(
     wait_told(place, STOPPED)
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
-    usual = ("acquired the lock; processes of an earlier holder may still run", "the API server warns: ")
+    usual = (
+        "acquired the lock; processes of an earlier holder may still run",
+        "killed the command with SIGKILL",
+        "the API server warns: ",
+    )
     warnings = process.logged(level="WARNING")
     assert [line for line in warnings if not any(each in line.message for each in usual)] == []
     metadata = {thing["kind"]: thing["metadata"] for thing in place.objects()}

@@ -94,7 +94,7 @@ def test_on_loss_wait_it_lets_others_go_first_and_contends_again(fleet: Fleet, a
     fleet.witness.wait_start()
     began = time.monotonic()
     assert ask("resign").wait() == 0
-    leader.wait_log("standing_aside", " for 5s, for another to lead")
+    leader.wait_log("standing_aside", " for 5s, so that another candidate can lead")
     again = fleet.witness.wait_start(2)
     assert again.identity == "a"
     assert time.monotonic() - began >= DURATION

@@ -43,7 +43,7 @@ class Lease:
 
     def options(self) -> list[str]:
         timing = ["--lease-duration", f"{self.DURATION}s", "--renew-deadline", "2s", "--retry-period", "1s"]
-        return [*self._config, "--namespace", self._namespace, "--name", self._name, *timing]
+        return [*self._config, "--namespace", self._namespace, "--name", self._name, "--no-register", *timing]
 
     def free_at(self) -> int | None:
         """Its record's duration after the last renewal, by this machine's own wall clock."""
