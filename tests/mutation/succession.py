@@ -224,7 +224,7 @@ MUTANTS = [
         "supervisor.term:Term.release_decision",
         "self.step_down is None or self.lost",
         "self.step_down is None",
-        "process/test_yield.py::test_after_a_loss_nothing_is_released",
+        "process/test_yield.py::test_a_loss_while_the_command_stops_takes_the_release_back",
     ),
     Guard(
         "a new candidacy has a new incarnation",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kleader.exits import LEADERSHIP_LOST
 from tests.process.conftest import lead
 from tests.support.processes import alive, wait_until
 
@@ -109,6 +110,22 @@ def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, 
     assert not alive(term.pid)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
+
+
+def test_a_loss_while_the_command_stops_takes_the_release_back(
+    scripted: Scripted, witness: Witness, heard: Heard, flag: Path
+) -> None:
+    """The leader steps down, which releases the lock; then it loses the lock, and kleader ends without a release."""
+    lost = flag.with_name("lost")
+    script = story(flag, [str(lost), "lost", {"reason": "another leads", "kill_now": True}])
+    kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
+    witness.wait_start()
+    flag.touch()
+    kleader.wait_log("command_stopping")
+    lost.touch()
+    assert kleader.wait() == LEADERSHIP_LOST
+    (empty,) = heard("Empty")
+    assert not empty["release"]
 
 
 def test_sigterm_while_stepping_down_ends_kleader_with_the_commands_status(
