@@ -33,7 +33,6 @@ async def with_candidates(
     source = next((each for each in sources if isinstance(each, KubeSource)), None)
     if source is None or not locks:
         return [*locks], ""
-    problem, found, api = "", list[dict[str, Any]](), source.api
     if query.name and namespace:
         api = ApiClient(source.api.credentials)
         try:
@@ -47,7 +46,7 @@ async def with_candidates(
         if query.name or not leases:
             return [*locks], ""
         found, api = leases[0].registries, leases[0].api
-    return [replace(lock, candidates=tuple(_of(lock, found, server_time(api)))) for lock in locks], problem
+    return [replace(lock, candidates=tuple(_of(lock, found, server_time(api)))) for lock in locks], ""
 
 
 def server_time(api: ApiClient) -> int:

@@ -13,7 +13,7 @@ from kleader import system
 from kleader.backoff import Backoff
 from kleader.election.state import Phase
 from kleader.elector.best_effort import BestEffortCall
-from kleader.kube.timeout import within
+from kleader.kube.timeout import wait_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ class PodLabel:
             self._changed.clear()
             value = self._wanted
             if value == self._leader_value:
-                await self._sleep(_HANDOVER_SECONDS)
+                await wait_at_most(self._changed, _HANDOVER_SECONDS)
                 if value != self._wanted:  # the term is over
                     continue
             if await self._write(value):
@@ -94,21 +94,13 @@ class PodLabel:
                 self._written = None
                 if value == self._leader_value:
                     asyncio.get_running_loop().call_later(_UNCERTAIN_SECONDS, self._write_again)
-                await self._sleep(backoff.pause())
+                await wait_at_most(self._changed, backoff.pause())
 
     def _write_again(self) -> None:
         """The leader's value, written without an answer, may have been stored after the standby's value."""
         if self._written == self._standby_value:
             self._written = None
         self.command(runs=self._runs)
-
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep until another value is wanted, at most so many seconds."""
-        try:
-            async with within(seconds):
-                await self._changed.wait()
-        except asyncio.TimeoutError:
-            return
 
     async def _write(self, value: str) -> bool:
         metadata: dict[str, Any] = {"labels": {self._key: value or None}}

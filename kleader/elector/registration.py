@@ -18,7 +18,7 @@ from kleader.election.events import Kind
 from kleader.election.state import Phase
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError
-from kleader.kube.timeout import within
+from kleader.kube.timeout import wait_at_most
 from kleader.locks import candidate_registry as registry
 from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
 
@@ -102,7 +102,7 @@ class Registration:
         while self._is_due:
             self._changed.clear()
             if self._wanted != self._written and not self._ended:
-                await self._sleep(_DELAY_SECONDS)
+                await wait_at_most(self._changed, _DELAY_SECONDS)
                 if self._wanted == self._written:
                     continue
             wanted, self._written = self._wanted, _UNKNOWN
@@ -122,20 +122,12 @@ class Registration:
                 backoff.reset()
                 pause = registry.RENEWAL * (1 - random.random() / 10)  # noqa: S311 - spreads candidates
             if self._is_due:
-                await self._sleep(pause)
+                await wait_at_most(self._changed, pause)
 
     @property
     def _is_due(self) -> bool:
         """Whether there is something to write, now or later."""
         return self._wanted != self._written or (self._wanted != "" and not self._ended)
-
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep until another state is wanted, at most so many seconds."""
-        try:
-            async with within(seconds):
-                await self._changed.wait()
-        except asyncio.TimeoutError:
-            return
 
     async def _write(self, state: str) -> None:
         """LockError. The first write reads the registry before: another program may have a Lease of its name."""

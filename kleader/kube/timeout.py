@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     from async_timeout import timeout as within
 
-__all__ = ["seconds_left", "within"]
+__all__ = ["seconds_left", "wait_at_most", "within"]
 
 
 def seconds_left(timeout: float) -> Callable[[], float]:
@@ -26,3 +26,12 @@ def seconds_left(timeout: float) -> Callable[[], float]:
     clock = asyncio.get_running_loop().time
     end = clock() + timeout
     return lambda: end - clock()
+
+
+async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set, or after so many seconds."""
+    try:
+        async with within(seconds):
+            await event.wait()
+    except asyncio.TimeoutError:
+        return

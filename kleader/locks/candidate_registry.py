@@ -96,8 +96,8 @@ def is_registry(found: dict[str, Any]) -> bool:
 
 def candidates(found: dict[str, Any], now: int) -> list[Registered]:
     """The candidates in a registry that are not out of date, the best standby first."""
-    entries = [from_text(text) for key, text in _annotations(found).items() if key.startswith(_ENTRY)]
-    return sorted((each for each in entries if each and _age(each, now) < _VALID_SECONDS[each.state]), key=_rank)
+    valid = (each for each in _entries(found).values() if _age(each, now) < _VALID_SECONDS[each.state])
+    return sorted(valid, key=_rank)
 
 
 def of_lock(found: Iterable[Registered], lock: str) -> list[Registered]:
@@ -108,8 +108,7 @@ def of_lock(found: Iterable[Registered], lock: str) -> list[Registered]:
 
 def outdated_keys(found: dict[str, Any], now: int) -> list[str]:
     """The annotations of candidates that have ended without a word long ago."""
-    entries = {key: from_text(text) for key, text in _annotations(found).items() if key.startswith(_ENTRY)}
-    return [key for key, each in entries.items() if each and _age(each, now) > _LONGEST_SECONDS]
+    return [key for key, each in _entries(found).items() if _age(each, now) > _LONGEST_SECONDS]
 
 
 async def read_registry(api: ApiClient, namespace: str, lock_name: str, timeout: float) -> dict[str, Any]:
@@ -143,6 +142,12 @@ def has_entry(found: dict[str, Any], key: str) -> bool:
 
 def _annotations(found: dict[str, Any]) -> dict[str, Any]:
     return string_map(string_map(found.get("metadata")).get("annotations"))
+
+
+def _entries(found: dict[str, Any]) -> dict[str, Registered]:
+    """The annotations that describe a candidate."""
+    entries = {key: from_text(text) for key, text in _annotations(found).items() if key.startswith(_ENTRY)}
+    return {key: each for key, each in entries.items() if each}
 
 
 def _age(candidate: Registered, now: int) -> float:
