@@ -51,19 +51,19 @@ def test_no_two_commands_run_and_no_lock_is_released_beside_one(name: str, trial
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEEP)
-def test_nor_where_more_goes_wrong(name: str, trials: Trials) -> None:
+def test_no_two_commands_run_with_more_faults(name: str, trials: Trials) -> None:
     holds(name, DEEP[name], trials)
 
 
 @pytest.mark.parametrize("guard", FOUND)
-def test_a_breach_is_found_without(guard: str) -> None:
+def test_the_explorer_finds_a_breach_without(guard: str) -> None:
     with without(guard):
         found = explore(RUNS[FOUND[guard]], most=60_000)
     assert found.breach
     assert found.story
 
 
-def test_a_state_that_is_told_later_waits_for_less() -> None:
+def test_a_state_reached_later_has_less_left_to_wait() -> None:
     """The explorer's only liberty with a state: instants are told from now. The wait that is left is what it was."""
     story = Story()
     story.now = NOW

@@ -132,7 +132,7 @@ def test_chunks_of_one_byte_are_read_in_seconds() -> None:
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_memory_goes_with_the_length_of_what_is_read(read: Callable[[str, Path], None], tmp_path: Path) -> None:
+def test_memory_is_proportional_to_the_length_of_the_input(read: Callable[[str, Path], None], tmp_path: Path) -> None:
     for text in TEXTS.values():
         part = text[: MUCH // 8]
         tracemalloc.start()

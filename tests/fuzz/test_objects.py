@@ -146,7 +146,7 @@ def proven_dead(pod: Object) -> bool:
 
 
 @foreign("candidate")
-def test_a_lease_candidate_is_kept_whatever_is_found_there(data: bytes) -> None:
+def test_a_lease_candidate_is_kept_whatever_its_contents(data: bytes) -> None:
     found = responses.json_object(data)
     if found is not None:
         for answered in (found, CANDIDATE):
@@ -173,7 +173,7 @@ async def kept(api: FakeApi) -> None:
 
 @pytest.mark.parametrize("shelf", [LEASES, CONFIG_MAPS, ENDPOINTS], ids=lambda shelf: shelf.kind)
 @foreign("lease", "configmap", "endpoints", "candidate", "pod")
-def test_whatever_is_found_can_be_shown(data: bytes, shelf: ResourceKind) -> None:
+def test_any_object_can_be_shown(data: bytes, shelf: ResourceKind) -> None:
     found = responses.json_object(data)
     if found is None:
         return

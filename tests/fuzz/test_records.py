@@ -158,7 +158,7 @@ def test_a_lease_is_taken_only_when_its_own_duration_is_over(data: bytes) -> Non
 
 
 @foreign("lease")
-def test_a_coordinated_lease_is_taken_only_by_who_was_named(data: bytes) -> None:
+def test_a_coordinated_lease_is_taken_only_by_the_nominated_candidate(data: bytes) -> None:
     for lock, seen in sights(CoordinatedLease, data):
         if seen.record.holder != "me":
             assert first_write(seen, candidate(coordinated=True)) == inf
@@ -187,7 +187,7 @@ def test_an_annotation_is_free_only_where_encoding_json_reads_an_empty_holder(da
 
 
 @foreign("lease")
-def test_a_pair_is_taken_only_when_the_longer_of_both_is_over(data: bytes) -> None:
+def test_a_multilock_is_taken_only_when_the_longer_duration_is_over(data: bytes) -> None:
     other, seen = next(sights(ConfigMapLock, corpus("configmap")[0]))
     for lock, beside in sights(LeaseLock, data):
         held = max(oracle.annotation(seen.base["metadata"]["annotations"][LEADER]), lease_held_for(beside))

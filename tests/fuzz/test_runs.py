@@ -11,7 +11,7 @@ RUN = Run("me", "9", "k", NOW, NOW, 0, "exited")
 
 
 @foreign("runs")
-def test_an_annotation_of_runs_is_read_and_added_to_whatever_it_says(data: bytes) -> None:
+def test_any_annotation_of_runs_is_read_and_extended(data: bytes) -> None:
     for errors in ("replace", "surrogateescape"):
         runs = run_history.read(data.decode(errors=errors))
         assert len(runs) <= MAX_RUNS

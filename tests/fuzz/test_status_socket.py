@@ -42,7 +42,7 @@ ASSIGN = m.Assign(1, "inc", leading=False, replaces=False, t0=0.0, acquired=0, t
 
 
 @foreign("link")
-def test_a_message_is_one_that_can_be_sent_again_or_none(data: bytes) -> None:
+def test_received_bytes_are_a_valid_message_or_ignored(data: bytes) -> None:
     message = m.decode(data)
     if message is not None:
         assert m.decode(m.encode(message)) == message
@@ -51,7 +51,7 @@ def test_a_message_is_one_that_can_be_sent_again_or_none(data: bytes) -> None:
 
 
 @foreign("link")
-def test_a_channel_survives_what_comes_and_ends_with_its_peer(data: bytes) -> None:
+def test_a_channel_survives_any_bytes_and_ends_with_its_peer(data: bytes) -> None:
     for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         channel = Channel(ours)
@@ -84,7 +84,7 @@ class Heard:
 
 
 @foreign("lockfile")
-def test_a_lock_file_decides_nothing_and_its_token_grows(tmp_path: Path, data: bytes) -> None:
+def test_any_lock_file_contents_leave_the_lock_free_and_the_token_grows(tmp_path: Path, data: bytes) -> None:
     path = str(tmp_path / "ns.name.lock")
     (tmp_path / "ns.name.lock").write_bytes(data)
     try:
@@ -128,7 +128,7 @@ def show(path: str, fd: int) -> None:
 
 
 @given(name=st.binary(min_size=1, max_size=15).filter(lambda name: b"\0" not in name))
-def test_a_process_may_call_itself_whatever_it_likes(name: bytes) -> None:
+def test_any_process_name_is_read(name: bytes) -> None:
     libc = ctypes.CDLL(None)
     old = ctypes.create_string_buffer(16)
     libc.prctl(16, old)  # PR_GET_NAME
@@ -142,7 +142,7 @@ def test_a_process_may_call_itself_whatever_it_likes(name: bytes) -> None:
 
 
 @foreign("socketname")
-def test_a_socket_may_have_any_name(data: bytes, tmp_path: Path) -> None:
+def test_any_socket_name_is_read(data: bytes, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(b"\0" + data[:107])
         run(FileSource(str(tmp_path / "none")).poll())

@@ -56,7 +56,7 @@ _LOCK_DELAY = [
         "observe",
         "if raises:\n    raise_safe_at(turn)",
         _NOTHING,
-        "election_acquire.py::test_each_renewal_seen_starts_the_wait_anew()",
+        "election_acquire.py::test_each_observed_renewal_restarts_the_wait()",
         ("lease", 1),
     ),
     _DELAY(
@@ -64,7 +64,7 @@ _LOCK_DELAY = [
         "raise_safe_at",
         "turn.now.boot + longest(state)",
         "state.sent_at + longest(state)",
-        "election_acquire.py::test_anothers_record_counts_from_after_its_answer_arrived()",
+        "election_acquire.py::test_another_holders_record_counts_from_the_arrival_of_its_response()",
         ("annotation", 2),
     ),
     _STATE(
@@ -80,7 +80,7 @@ _LOCK_DELAY = [
         "longest",
         "max(state.longest, state.me.timing.lease_duration)",
         "state.longest",
-        "election_gaps.py::test_one_like_this_candidate_that_was_never_seen_is_waited_for()",
+        "election_gaps.py::test_a_read_of_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration()",
         ("lease", 111),
     ),
     _DELAY(
@@ -88,7 +88,7 @@ _LOCK_DELAY = [
         "_is_same",
         "unbroken and observed.same_record(before)",
         "observed.same_record(before)",
-        "test_the_record_of_long_ago_that_is_there_again_starts_the_wait_anew()",
+        "test_an_old_record_that_is_restored_restarts_the_wait()",
         rare="two edits by hand between two reads",
     ),
     _DELAY(
@@ -96,14 +96,14 @@ _LOCK_DELAY = [
         "_is_same",
         "unbroken and observed.same_record(before)",
         "False",
-        "election_acquire.py::test_a_label_seen_while_waiting_does_not_start_the_wait_anew()",
+        "election_acquire.py::test_a_label_does_not_restart_the_wait()",
     ),
     _DELAY(
         "rule 1: a watch that begins with half a multilock leaves something out",
         "observe",
         "from_watch and not (state.observed and state.observed.lacks_component)",
         "from_watch",
-        "test_half_a_watch_that_begins_late_leaves_out_who_had_that_half_until_then()",
+        "test_a_multilock_object_recreated_before_its_watch_began_is_waited_for()",
         rare="one object is put back as it was while the watch of the other begins",
     ),
     _DELAY(
@@ -111,7 +111,7 @@ _LOCK_DELAY = [
         "_is_only_nominated",
         "return state.after_release and observed.pristine",
         "return observed.pristine",
-        'election_coordinated.py::test_a_lock_created_for_us_is_waited_for(["missing"], untouched=True)',
+        'election_coordinated.py::test_a_lock_created_for_this_candidate_is_waited_for(["missing"], untouched=True)',
         rare="a Lease is deleted by hand before all have observed it",
     ),
     _EVENTS(
@@ -119,7 +119,7 @@ _LOCK_DELAY = [
         "Observed.is_release",
         "self.record.holder or self.record.unwritten or self.fault",
         "self.record.holder or self.fault",
-        "election_coordinated.py::test_a_lock_created_anew_without_a_record_does_not_end_it()",
+        "election_coordinated.py::test_a_recreated_lock_without_a_record_does_not_end_the_wait()",
         ("coordinated", 153),
     ),
     _EVENTS(
@@ -135,7 +135,7 @@ _LOCK_DELAY = [
         "State.is_released",
         "observed.is_release and not (...)",
         "observed.is_release",
-        "test_half_a_lock_that_is_missing_makes_the_lock_not_free_though_the_other_half_is_released()",
+        "test_a_multilock_with_a_missing_object_is_not_free_though_the_other_is_released()",
         ("from annotation", 119),
     ),
     _STATE(
@@ -143,7 +143,7 @@ _LOCK_DELAY = [
         "State.is_handed_to_me",
         "observed.incomplete or self.me.coordinated or self.me.non_expiring",
         "self.me.coordinated or self.me.non_expiring",
-        "test_half_a_lock_that_is_handed_over_is_handed_over_to_nobody()",
+        "test_a_multilock_handed_over_in_one_object_alone_is_not_handed_over()",
         rare="one object is deleted between a handover and the next write",
     ),
     _DELAY(
@@ -175,7 +175,7 @@ _LOCK_DELAY = [
         "_acquire",
         "state.proof, state.t0, state.touched = ..., ..., EVERY_OBJECT",
         "state.proof, state.t0 = ..., ...",
-        "election_gone.py::test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free()",
+        "election_gone.py::test_a_lock_created_by_another_and_deleted_is_not_free()",
         rare="a creation conflicts, and the object is deleted before it is read",
     ),
     _STATE(
@@ -183,7 +183,7 @@ _LOCK_DELAY = [
         "resume_waiting",
         "State(me, incarnation, longest=longest, touched=EVERY_OBJECT)",
         "State(me, incarnation, longest=longest)",
-        "test_the_successor_of_a_waiting_elector_does_not_take_a_missing_lock_for_free()",
+        "test_the_replacement_of_a_waiting_elector_does_not_take_a_missing_lock_for_free()",
         rare="an elector dies just before the object is deleted",
     ),
     _STATE(
@@ -199,7 +199,7 @@ _LOCK_DELAY = [
         "begin_candidacy",
         "candidacy.safe_at, candidacy.longest, candidacy.touched = ..., ..., EVERY_OBJECT",
         "candidacy.safe_at, candidacy.touched = ..., EVERY_OBJECT",
-        "test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then()",
+        "test_a_new_candidacy_waits_for_an_observed_holder_whose_lock_is_deleted()",
         rare="the record is made shorter, or goes, between two candidacies",
     ),
     _STATE(
@@ -207,7 +207,7 @@ _LOCK_DELAY = [
         "resume_waiting",
         "State(me, incarnation, longest=longest, touched=EVERY_OBJECT)",
         "State(me, incarnation, touched=EVERY_OBJECT)",
-        "test_whoever_has_the_lock_by_then_does_not_shorten_that()",
+        "test_a_later_holder_does_not_shorten_a_replacement_electors_wait()",
         rare="the record is made shorter while no elector watches",
     ),
     _STATE(
@@ -215,7 +215,7 @@ _LOCK_DELAY = [
         "resume_waiting",
         "state.safe_at = ...",
         _NOTHING,
-        "successor.py::test_the_longest_lease_duration_that_was_seen_is_told_and_waited_for()",
+        "successor.py::test_the_longest_observed_lease_duration_is_passed_on_and_waited_for()",
         rare="its first observation raises it too, or proves that it is needless",
     ),
     _RENEW(
@@ -223,8 +223,7 @@ _LOCK_DELAY = [
         "got",
         "note(state, observed)",
         _NOTHING,
-        "election_gone.py"
-        "::test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then()",
+        "election_gone.py::test_a_new_candidacy_waits_for_an_observed_holder_whose_lock_is_deleted()",
         rare="it is deleted before the next candidacy reads it",
     ),
     _RELEASE(
@@ -232,7 +231,7 @@ _LOCK_DELAY = [
         "got",
         "note(state, observed)",
         _NOTHING,
-        "election_gone.py::test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release('long')",
+        "election_gone.py::test_a_new_candidacy_waits_for_a_holder_observed_after_its_own_release('long')",
         rare="it is deleted before the next candidacy reads it",
     ),
     _ACQUIRE(
@@ -240,21 +239,21 @@ _LOCK_DELAY = [
         "saw",
         "isinstance(state.pending, e.Write) and observed and _is_expected(state, observed)",
         "False",
-        "test_the_event_of_the_write_under_way_changes_nothing_when_its_answer_follows()",
+        "test_a_watch_event_of_a_pending_write_changes_nothing_before_its_response()",
     ),
     _STATE(
         "rule 1: the event of a candidate's own half is held back",
         "State.shows_me",
         "self.held_by_me(observed) or ...",
         "self.held_by_me(observed)",
-        "election_own_record.py::test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_once()",
+        "election_own_record.py::test_a_multilock_write_that_the_watch_shows_object_by_object_begins_a_term_at_once()",
     ),
     _EVENTS(
         "a change of either object of a multilock is a change",
         "Observed._comparison_key",
         "(*seen, self.components, self.ours, self.dead)",
         "(*seen, self.ours, self.dead)",
-        "election_gaps.py::test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same()",
+        "election_gaps.py::test_a_renewal_of_one_object_of_a_multilock_restarts_the_wait()",
         ("from annotation", 195),
     ),
     _EVENTS(
@@ -262,7 +261,7 @@ _LOCK_DELAY = [
         "Observed._comparison_key",
         "self.record, self.incarnation, self.fault, self.handed_over, self.incomplete",
         "self.record, self.incarnation, self.fault, self.incomplete",
-        "election_requests.py::test_what_is_not_given_any_more_is_not_taken()",
+        "election_requests.py::test_a_handover_that_is_withdrawn_is_not_taken()",
         rare="a record by hand is that of a handover",
     ),
     _ACQUIRE(
@@ -277,7 +276,7 @@ _LOCK_DELAY = [
         "_is_refusal",
         "... and not failure.half_done",
         "...",
-        "election_gone.py::test_a_multilock_of_which_half_was_created_makes_no_leader_at_once_when_it_is_gone()",
+        "election_gone.py::test_a_half_created_multilock_that_is_deleted_begins_no_term_at_once()",
         rare="one object of a multilock is created, the other refused, and the first deleted",
     ),
     _ACQUIRE(
@@ -285,7 +284,7 @@ _LOCK_DELAY = [
         "failed",
         "_is_refusal(failure) and state.proof and is_current",
         "_is_refusal(failure)",
-        "election_gone.py::test_a_refusal_to_create_what_is_gone_leaves_the_holder_to_be_waited_for()",
+        "election_gone.py::test_a_refused_creation_of_a_deleted_lock_does_not_end_the_wait()",
         rare="a creation is refused, of an object that was deleted by hand",
     ),
     _ACQUIRE(
@@ -293,7 +292,7 @@ _LOCK_DELAY = [
         "failed",
         "state.touched -= _missing(request.base)",
         "state.touched = frozenset()",
-        "election_gone.py::test_a_half_that_was_seen_is_touched_whatever_was_refused()",
+        "election_gone.py::test_an_observed_object_of_a_multilock_counts_whatever_was_refused()",
         rare="one object of a multilock is created, as the other is deleted by hand",
     ),
     # 2: conflicts
@@ -302,7 +301,7 @@ _LOCK_DELAY = [
         "failed",
         "state.stale = 1 if state.me.non_expiring else 2",
         _NOTHING,
-        "test_a_conflict_unheard_of_by_the_watch_is_looked_into_after_a_retry_period()",
+        "test_a_conflict_that_the_watch_does_not_explain_is_read_after_a_retry_period()",
         rare="compare-and-swap refuses it again",
     ),
     _DELAY(
@@ -310,7 +309,7 @@ _LOCK_DELAY = [
         "_count_stale",
         "state.stale = max(0, state.stale - 1) if ... else 0",
         "state.stale = state.stale if ... else 0",
-        "election_acquire.py::test_a_conflict_that_no_newer_version_explains_stops_nobody_for_ever()",
+        "election_acquire.py::test_an_unexplained_conflict_stops_no_candidate_for_ever()",
     ),
     # 3: when to write
     _ACQUIRE(
@@ -342,7 +341,7 @@ _LOCK_DELAY = [
         "State.permitted",
         "self.proof or self.t0 >= self.safe_at",
         "True",
-        "test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write()",
+        "test_a_recreated_lock_begins_a_term_only_after_a_lease_duration_and_a_fresh_write()",
         ("coordinated", 15),
     ),
     _TERM(
@@ -361,7 +360,7 @@ _LOCK_DELAY = [
         "if observed and turn.state.is_handed_to_me(observed):\n"
         "    return wrote(turn, e.Write(0, 0, turn.state.observed, observed.record, ''), observed)\n"
         "_observe(turn, observed, from_watch=False)",
-        "election_requests.py::test_who_was_named_before_it_first_looked_takes_the_lock_at_once()",
+        "election_requests.py::test_a_candidate_named_before_its_first_read_takes_the_lock_at_once()",
     ),
     _ACQUIRE(
         "a late answer starts nothing",
@@ -385,7 +384,7 @@ _LOCK_DELAY = [
         "begin_term",
         "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)",
         _NOTHING,
-        "test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write()",
+        "test_a_recreated_lock_begins_a_term_only_after_a_lease_duration_and_a_fresh_write()",
         ("lease", 390),
     ),
     _TERM(
@@ -393,7 +392,7 @@ _LOCK_DELAY = [
         "creates",
         "base is None or base.lacks_component",
         "base is None",
-        "test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write()",
+        "test_a_recreated_object_of_a_multilock_begins_a_term_only_after_a_lease_duration()",
         rare="half is deleted, held, and deleted again in one lease duration",
     ),
     _HOLD(
@@ -401,7 +400,7 @@ _LOCK_DELAY = [
         "got",
         "if state.observed is None or observed.version != state.observed.version:\n    raise_safe_at(turn)",
         _NOTHING,
-        "test_ones_own_record_under_another_version_raises_the_wait_of_who_holds_the_lock()",
+        "test_a_candidates_record_in_a_new_version_extends_the_wait_of_a_holding_candidate()",
         rare="the candidate's own record and an earlier leader's are put back, one after the other",
     ),
     _HOLD(
@@ -409,7 +408,7 @@ _LOCK_DELAY = [
         "got",
         "state.observed is None or observed.version != state.observed.version",
         "state.observed is not None and observed.version != state.observed.version",
-        "test_ones_own_record_that_is_there_again_after_a_lost_creation_raises_the_wait_of_who_holds_the_lock()",
+        "test_a_candidates_record_restored_after_a_lost_creation_extends_the_wait()",
         rare="two records are put back while a creation has no answer",
     ),
     _HOLD(
@@ -417,7 +416,7 @@ _LOCK_DELAY = [
         "_end",
         "raise_safe_at(turn)",
         _NOTHING,
-        "test_a_lock_that_is_held_and_not_renewed_in_time_is_held_no_more()",
+        "test_a_holding_candidate_that_cannot_renew_in_time_stops_holding()",
         rare="what is observed then raises it too",
     ),
     _HOLD(
@@ -425,7 +424,7 @@ _LOCK_DELAY = [
         "_end",
         "next_incarnation(state.incarnation)",
         "state.incarnation",
-        "test_a_lock_that_is_held_and_not_renewed_in_time_is_held_no_more()",
+        "test_a_holding_candidate_that_cannot_renew_in_time_stops_holding()",
         rare="a record of the last term is put back over another leader's",
     ),
     _STATE(
@@ -433,7 +432,7 @@ _LOCK_DELAY = [
         "next_incarnation",
         "root, _, number = incarnation.partition('.')\nreturn f'{root}.{int(number or 0) + 1}'",
         "return incarnation",
-        "successor.py::test_a_candidate_whose_elector_is_replaced_has_another_incarnation_and_a_leader_has_its_own()",
+        "successor.py::test_a_replacement_elector_keeps_a_leaders_incarnation_and_changes_a_candidates()",
         rare="a late write of the last elector's lands on the next one's",
     ),
     # 6: renewing
@@ -450,7 +449,7 @@ _LOCK_DELAY = [
         "close",
         "leading or (state.phase is Phase.FOLLOWING and _may_hold(state))",
         "leading or state.phase is Phase.HOLDING or (state.phase is Phase.FOLLOWING and _may_hold(state))",
-        "election_gone.py::test_a_lock_that_may_not_be_led_with_yet_is_left_to_run_out_at_the_end()",
+        "election_gone.py::test_a_holding_candidate_that_ends_lets_the_lock_run_out()",
         rare="a candidate ends in that moment: tests/model and tests/explore find it",
     ),
     _RELEASE(
@@ -458,7 +457,7 @@ _LOCK_DELAY = [
         "_may_hold",
         "state.t0 > -inf and state.permitted and not creates_again",
         "state.t0 > -inf and not creates_again",
-        "election_coordinated.py::test_a_write_over_a_living_leader_without_an_answer_is_not_released()",
+        "election_coordinated.py::test_an_unanswered_write_over_a_living_leader_is_not_released()",
         rare="likewise",
     ),
     _RELEASE(
@@ -481,7 +480,7 @@ _LOCK_DELAY = [
         "got",
         "base is None or state.me.non_expiring",
         "True",
-        "election_own_record.py::test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be('')",
+        "election_own_record.py::test_a_record_restored_after_an_unanswered_release_is_not_released_again('')",
         rare="the record is put back over the next leader's at once",
     ),
     _RELEASE(
@@ -489,7 +488,7 @@ _LOCK_DELAY = [
         "failed",
         "failure.kind is Kind.UNREACHABLE or failure.half_done",
         "failure.kind is Kind.UNREACHABLE",
-        "election_own_record.py::test_a_multilock_that_was_released_by_half_and_is_ones_own_again_is_let_be('')",
+        "election_own_record.py::test_a_record_restored_after_a_half_done_release_is_not_released_again('')",
         rare="a label comes between the two halves, hands before the next read",
     ),
     _RELEASE(
@@ -497,7 +496,7 @@ _LOCK_DELAY = [
         "proceed",
         "state.observed.incomplete",
         "False",
-        "test_a_pair_of_which_one_is_missing_is_not_released()",
+        "test_a_multilock_with_a_missing_object_is_not_released()",
         rare="one is deleted just before a release",
     ),
     _RELEASE(
@@ -505,7 +504,7 @@ _LOCK_DELAY = [
         "got",
         "_is_mine(turn, observed) and ...",
         "True",
-        "test_what_is_somebody_elses_by_now_is_not_released('other', 'term-9')",
+        "test_a_lock_that_another_candidate_has_is_not_released('other', 'term-9')",
         ("lease", 152),
     ),
     _RELEASE(
@@ -530,7 +529,7 @@ _LOCK_DELAY = [
         "self.is_nominated(observed) and self.after_release",
         "self.is_nominated(observed)",
         "election_coordinated.py"
-        "::test_a_candidate_named_over_a_holder_renews_at_once_and_leads_when_that_one_must_have_ended()",
+        "::test_a_candidate_nominated_over_a_holder_renews_and_leads_when_the_holder_has_expired()",
         ("coordinated", 15),
     ),
     _DELAY(
@@ -538,7 +537,7 @@ _LOCK_DELAY = [
         "observe",
         "state.after_release and unbroken and ...",
         "state.after_release and unbroken",
-        "election_coordinated.py::test_one_who_took_the_lock_unnamed_is_waited_for()",
+        "election_coordinated.py::test_a_candidate_that_took_the_lock_without_a_nomination_is_waited_for()",
         ("coordinated", 21),
     ),
     _DELAY(
@@ -546,7 +545,7 @@ _LOCK_DELAY = [
         "observe",
         "state.after_release and unbroken and ...",
         "state.after_release and ...",
-        "election_coordinated.py::test_what_was_read_leaves_out_what_was_there_between()",
+        "election_coordinated.py::test_a_read_may_have_missed_a_holder_in_between()",
         rare="a nominated leader is followed by another nomination within a gap",
     ),
     _DELAY(
@@ -554,7 +553,7 @@ _LOCK_DELAY = [
         "_is_exempt",
         "unbroken and state.is_nominated(observed) and ...",
         "state.is_nominated(observed) and ...",
-        "election_coordinated.py::test_what_was_read_leaves_out_what_was_there_between()",
+        "election_coordinated.py::test_a_read_may_have_missed_a_holder_in_between()",
         rare="the nomination is no proof either",
     ),
     _DELAY(
@@ -562,7 +561,7 @@ _LOCK_DELAY = [
         "observe",
         "observed is None and unbroken and turn.now.boot >= state.safe_at",
         "observed is None and unbroken",
-        'election_coordinated.py::test_a_lock_created_for_us_is_waited_for(["held", "missing"], untouched=True)',
+        'election_coordinated.py::test_a_lock_created_for_this_candidate_is_waited_for(["held", "missing"], untouched=True)',
         rare="a Lease is deleted by hand, and created before its leader has seen that",
     ),
     _DELAY(
@@ -578,7 +577,7 @@ _LOCK_DELAY = [
         "observe",
         "observed is None and unbroken and turn.now.boot >= state.safe_at",
         "observed is None and turn.now.boot >= state.safe_at",
-        'election_coordinated.py::test_a_lock_created_for_us_is_waited_for(["missing"], untouched=True)',
+        'election_coordinated.py::test_a_lock_created_for_this_candidate_is_waited_for(["missing"], untouched=True)',
         rare="a Lease is deleted by hand before all have observed it",
     ),
     _DELAY(
@@ -586,8 +585,7 @@ _LOCK_DELAY = [
         "_is_same",
         "state.known and observed is before and (unbroken or not state.me.coordinated)",
         "state.known and observed is before",
-        "election_coordinated.py"
-        "::test_a_lock_that_is_missing_after_a_gap_may_have_been_another_candidates_in_between()",
+        "election_coordinated.py::test_a_lock_missing_after_a_gap_is_waited_for()",
         rare="a Lease is deleted by hand before all have observed it",
     ),
     _DELAY(
@@ -595,8 +593,7 @@ _LOCK_DELAY = [
         "_is_exempt",
         "not state.touched and (unbroken or not (state.me.coordinated and state.known))",
         "not state.touched",
-        "election_coordinated.py"
-        "::test_a_lock_that_is_missing_after_a_gap_may_have_been_another_candidates_in_between()",
+        "election_coordinated.py::test_a_lock_missing_after_a_gap_is_waited_for()",
         rare="a Lease is deleted by hand before all have observed it",
     ),
     _DELAY(
@@ -604,7 +601,7 @@ _LOCK_DELAY = [
         "_is_only_nominated",
         "return before.holder != observed.record.holder or before == observed.record",
         "return True",
-        "election_coordinated.py::test_who_is_nominated_and_writes_without_an_acquire_time_is_waited_for()",
+        "election_coordinated.py::test_a_nominated_candidate_that_writes_no_acquire_time_is_waited_for()",
         rare="no client-go candidate is coordinated in the model",
     ),
     _STATE(
@@ -613,7 +610,7 @@ _LOCK_DELAY = [
         "is_mine and record.acquired is not None",
         "is_mine",
         "election_coordinated.py"
-        "::test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_election()",
+        "::test_a_candidate_nominated_under_an_old_annotation_does_not_lead_on_in_plain_election()",
         rare="who led in between has put another incarnation there",
     ),
 ]
@@ -624,7 +621,7 @@ _OF_A_WRITE = [
         "_counts",
         "moved = write.base is None or observed.version != write.base.version",
         "moved = True",
-        "test_an_answer_that_does_not_show_the_very_write_is_a_lost_one(WRONG_ANSWERS['the version that was sent'])",
+        "test_a_response_that_does_not_show_the_write_counts_as_lost(WRONG_ANSWERS['the version that was sent'])",
         ("annotation", 77),
     ),
     _STEP(
@@ -632,7 +629,7 @@ _OF_A_WRITE = [
         "_counts",
         "shown and moved and ...",
         "moved and ...",
-        "test_an_answer_that_does_not_show_the_very_write_is_a_lost_one(WRONG_ANSWERS['another holder'])",
+        "test_a_response_that_does_not_show_the_write_counts_as_lost(WRONG_ANSWERS['another holder'])",
         ("lease", 167),
     ),
     _STEP(
@@ -666,7 +663,7 @@ _OF_A_WRITE = [
         "State.is_handed_to_me",
         "observed.handed_over and not observed.incarnation and ...",
         "not observed.incarnation and ...",
-        "election_requests.py::test_ones_own_name_that_nobody_was_given_is_somebody_else({'handed_over': False})",
+        "election_requests.py::test_the_candidates_identity_without_a_handover_is_another_holder({'handed_over': False})",
         rare="no candidate of client-go's has the name of one of kleader's",
     ),
     _STATE(
@@ -674,7 +671,7 @@ _OF_A_WRITE = [
         "State.is_handed_to_me",
         "observed.handed_over and not observed.incarnation and ...",
         "observed.handed_over and ...",
-        "election_requests.py::test_ones_own_name_that_nobody_was_given_is_somebody_else({'incarnation': 'term-7'})",
+        "election_requests.py::test_the_candidates_identity_without_a_handover_is_another_holder({'incarnation': 'term-7'})",
         rare="the lock does not call it handed over any more",
     ),
 ]
@@ -685,7 +682,7 @@ _OF_A_LEADER = [
         "proceed",
         "turn.now.boot >= turn.state.stop_at",
         "turn.now.boot >= turn.state.stop_at + 2",
-        "test_leadership_is_given_up_at_the_renew_deadline_with_grace_and_not_later()",
+        "test_a_leader_steps_down_with_grace_at_the_renew_deadline()",
         rare="the supervisor's own deadline does too",
     ),
     _RENEW(
@@ -726,36 +723,35 @@ _OF_A_LEADER = [
         "got",
         "observed.pristine and observed.record.holder == state.me.identity",
         "False",
-        "election_coordinated.py::test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on()",
+        "election_coordinated.py::test_a_leader_whose_lock_is_recreated_for_it_leads_on()",
     ),
     _RENEW(
         "a leader keeps none but a lock created anew",
         "got",
         "observed.pristine and observed.record.holder == state.me.identity",
         "observed.record.holder == state.me.identity",
-        "election_coordinated.py::test_a_leader_that_is_named_anew_has_lost_at_once(TERM, replaced=False)",
+        "election_coordinated.py::test_a_leader_that_is_nominated_again_has_lost_at_once(TERM, replaced=False)",
     ),
     _RENEW(
         "a leader yields to who is preferred",
         "_check_preference",
         "turn.state.prefers_another(observed)",
         "False",
-        "election_coordinated.py::test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dead()",
+        "election_coordinated.py::test_a_leader_steps_down_for_the_preferred_holder_and_renews_until_its_command_is_dead()",
     ),
     _HOLD(
         "a candidate that holds the lock stops renewing for who is preferred",
         "got",
         "renew.is_mine(turn, observed) and not state.prefers_another(observed)",
         "renew.is_mine(turn, observed)",
-        "election_coordinated.py"
-        "::test_a_holding_candidate_stops_renewing_when_another_is_preferred_and_gives_the_lock_back_when_it_may()",
+        "election_coordinated.py::test_a_holding_candidate_releases_the_lock_for_the_preferred_holder_at_safe_at()",
     ),
     _COORDINATED(
         "a nomination is given back to who is preferred",
         "_acquire",
         "if base and state.prefers_another(base):\n    ...\n",
         _NOTHING,
-        "test_a_nomination_is_given_back_unled_to_who_is_preferred_by_then()",
+        "test_a_nominated_candidate_releases_before_its_term_for_the_preferred_holder()",
         ("coordinated", 636),
     ),
     _COORDINATED(
@@ -763,7 +759,7 @@ _OF_A_LEADER = [
         "acquire_at",
         "observed and state.is_nominated(observed) and not state.prefers_another(observed)",
         "observed and state.is_nominated(observed)",
-        "test_a_nomination_over_a_leader_is_not_given_back_before_that_one_must_have_ended()",
+        "test_a_nomination_over_a_leader_is_not_released_before_the_leader_has_expired()",
         ("coordinated", 646),
     ),
     _COORDINATED(
@@ -771,56 +767,56 @@ _OF_A_LEADER = [
         "wrote",
         "state.observed is not write.base or ...",
         "...",
-        "test_the_answer_to_a_lock_given_back_hides_nothing_that_the_watch_told_since()",
+        "test_the_response_to_a_release_hides_no_later_watch_event()",
     ),
     _COORDINATED(
         "a nomination is no sign of life",
         "_is_sign_of_life",
         "state.me.coordinated and ...",
         "False",
-        "test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life()",
+        "test_wait_live_does_not_take_a_write_of_the_control_plane_for_a_renewal()",
     ),
     _ACQUIRE(
         "a handover is no sign of life",
         "_is_sign_of_life",
         "state.is_handed_to_me(observed) or state.held_by_me(observed)",
         "state.held_by_me(observed)",
-        "election_requests.py::test_wait_live_does_not_take_being_named_for_a_sign_of_life()",
+        "election_requests.py::test_wait_live_does_not_take_a_handover_to_this_candidate_for_a_renewal()",
     ),
     _ACQUIRE(
         "a label that is read is no sign of life",
         "_is_sign_of_life",
         "record.unwritten or before.same_record(observed)",
         "record.unwritten",
-        "election_gaps.py::test_a_label_that_is_read_is_no_sign_of_life()",
+        "election_gaps.py::test_a_label_that_is_read_does_not_count_as_a_renewal()",
     ),
     _REQUESTS(
         "a request is for one term alone",
         "is_asked_to_end",
         "(request.holder, request.incarnation) != (observed.record.holder, state.incarnation)",
         "False",
-        "test_a_request_that_is_not_for_this_very_term_is_ignored(Request(ME, 'term-0'))",
+        "test_a_request_to_another_term_is_ignored(Request(ME, 'term-0'))",
     ),
     _REQUESTS(
         "a request to hand the lock to who has it is ignored",
         "is_asked_to_end",
         "request.to in {state.me.identity, observed.record.holder}",
         "False",
-        "test_a_request_that_is_not_for_this_very_term_is_ignored(Request(ME, TERM, ME))",
+        "test_a_request_to_another_term_is_ignored(Request(ME, TERM, ME))",
     ),
     _REQUESTS(
         "who cannot name the next leader names none",
         "is_asked_to_end",
         "request.to and (state.me.coordinated or state.me.non_expiring)",
         "False",
-        "test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns({'coordinated': True})",
+        "test_a_leader_that_cannot_hand_over_ignores_a_transfer_and_meets_a_resignation({'coordinated': True})",
     ),
     _RELEASE(
         "a transfer goes by no empty holder",
         "proceed",
         "_hand_over if state.successor else _release",
         "_release",
-        "election_requests.py::test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_between()",
+        "election_requests.py::test_a_transfer_writes_the_next_holder_over_the_leaders_own_record()",
     ),
     _RELEASE(
         "a transfer without an answer may have happened",
@@ -834,7 +830,7 @@ _OF_A_LEADER = [
         "got",
         "turn.stand_aside()",
         _NOTHING,
-        "election_requests.py::test_who_holds_the_lock_and_may_not_lead_yet_stands_aside_when_it_is_asked_to(RESIGN)",
+        "election_requests.py::test_a_holding_candidate_that_is_asked_to_resign_stands_down(RESIGN)",
     ),
 ]
 
@@ -858,21 +854,21 @@ _OF_REQUESTS = [
         "Transition.retry_after",
         "min(seconds, ...)",
         "seconds",
-        "test_a_candidate_that_is_told_to_come_back_in_an_hour_comes_back_within_its_lease_duration(0.0)",
+        "test_a_candidate_throttled_for_an_hour_retries_within_its_lease_duration(0.0)",
     ),
     _PAUSE(
         "a throttled watch is honoured whatever else fails",
         "Transition.pause",
         "max(state.next_request_at, wait_until)",
         "wait_until",
-        "test_a_throttled_watch_is_honoured_by_what_follows_a_write_that_was_under_way()",
+        "test_a_throttled_watch_delays_the_requests_after_a_pending_write()",
     ),
     _LOOK(
         "a silent watch is looked after",
         "follow",
         "now + SILENCE",
         "inf",
-        "test_a_watch_that_says_nothing_for_long_is_checked_and_begun_anew()",
+        "test_a_silent_watch_is_checked_and_restarted()",
     ),
     _LOOK(
         "a short-lived watch means polling",
@@ -893,28 +889,28 @@ _OF_REQUESTS = [
         "watch_ended",
         "not state.watch_warned",
         "True",
-        "test_a_watch_that_does_not_last_is_told_once_and_again_only_after_one_has_lasted()",
+        "test_a_short_watch_is_reported_once_and_again_only_after_a_long_one()",
     ),
     _LOOK(
         "a throttled watch is honoured",
         "watch_ended",
         "if event.retry_after:\n    ...\n",
         _NOTHING,
-        "test_a_throttled_watch_is_honoured_in_full_by_polls_too_and_by_an_expiry()",
+        "test_a_throttled_watch_delays_polls_and_the_write_at_an_expiry()",
     ),
     _ACQUIRE(
         "a multilock: what a failed write did is no news",
         "failed",
         "state.me.is_multilock",
         "False",
-        "test_what_the_watch_of_a_pair_told_before_a_write_failed_is_read_again()",
+        "test_a_multilock_watch_event_before_a_failed_write_is_read_again()",
     ),
     _ACQUIRE(
         "a candidate that may write one object of a multilock alone ends",
         "is_permanent",
         "denied and failure.half_done",
         "False",
-        "test_a_candidate_that_may_write_one_object_of_a_multilock_alone_ends()",
+        "test_a_candidate_that_may_write_only_one_object_of_a_multilock_ends()",
     ),
 ]
 
@@ -924,7 +920,7 @@ _OF_A_MULTILOCK = [
         "_check",
         "not shown or ...",
         "False",
-        "test_an_answer_that_does_not_show_the_write_is_none(Server())",
+        "test_a_response_that_does_not_show_the_write_is_no_success(Server())",
         rare="no answer shows what was asked for, and lies",
     ),
     _MULTI(
@@ -932,7 +928,7 @@ _OF_A_MULTILOCK = [
         "MultiLock._together",
         "agreed = len({record.holder for record in records}) == 1",
         "agreed = True",
-        "test_holders_that_differ_are_held_for_the_longest_that_anybody_may_lead(Server(), FREE, HELD)",
+        "test_a_multilock_with_two_holders_is_held_for_the_longer_duration(Server(), FREE, HELD)",
         ("to lease", 177),
     ),
     _MULTI(
@@ -940,7 +936,7 @@ _OF_A_MULTILOCK = [
         "MultiLock._together",
         "max(durations)",
         "durations[0]",
-        "test_holders_that_differ_are_held_for_the_longest_that_anybody_may_lead(Server(), FREE, HELD)",
+        "test_a_multilock_with_two_holders_is_held_for_the_longer_duration(Server(), FREE, HELD)",
         rare="the longest that was seen counts too",
     ),
     _MULTI(
@@ -948,7 +944,7 @@ _OF_A_MULTILOCK = [
         "MultiLock._together",
         "tuple(part and (part.record, part.incarnation) for part in pair)",
         "()",
-        "test_a_change_of_either_starts_the_wait_anew(Server())",
+        "test_a_change_of_either_object_restarts_the_wait(Server())",
         ("from annotation", 494),
     ),
     _MULTI(
@@ -956,7 +952,7 @@ _OF_A_MULTILOCK = [
         "MultiLock._together",
         "any(part is None or part.unwritten for part in pair)",
         "False",
-        "test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(Server(), 'leases')",
+        "test_a_deleted_object_does_not_make_a_multilock_free(Server(), 'leases')",
         rare="one object is deleted by hand while its leader releases the other, or hands it over",
     ),
     _MULTI(
@@ -964,7 +960,7 @@ _OF_A_MULTILOCK = [
         "MultiLock._together",
         "any(part is None or part.unwritten for part in pair)",
         "any(part is None for part in pair)",
-        "test_one_that_was_created_anew_without_a_record_does_not_make_the_lock_free(Server(), 'leases')",
+        "test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(Server(), 'leases')",
         rare="hands take the record out of one object while its leader releases the other, or hands it over",
     ),
     _MULTI(
@@ -972,14 +968,14 @@ _OF_A_MULTILOCK = [
         "MultiLock.write",
         "if incarnation:\n    break",
         _NOTHING,
-        "test_a_write_that_the_primary_refuses_is_not_half_done_and_goes_no_further(Server())",
+        "test_a_write_that_the_primary_refuses_is_not_sent_to_the_secondary(Server())",
     ),
     _MULTI(
         "a multilock: a release goes on to the secondary",
         "MultiLock.write",
         "if incarnation:\n    break",
         "break",
-        "test_a_release_goes_on_to_the_secondary_whatever_becomes_of_the_primary(Server(), Kind.CONFLICT)",
+        "test_a_release_is_sent_to_the_secondary_even_if_the_primary_fails(Server(), Kind.CONFLICT)",
     ),
 ]
 
@@ -989,44 +985,42 @@ _FOR_LIFE_ROWS = [
         "_acquire_at",
         "observed.ours or observed.dead or not observed.record.holder",
         "True",
-        "test_whoever_has_it_keeps_it_however_long_nothing_is_heard()",
+        "test_a_silent_owner_keeps_the_lock()",
     ),
     _FOR_LIFE(
         "for life: what nobody understands is held",
         "_acquire_at",
         "if observed.fault:\n    ...\n",
         _NOTHING,
-        "test_what_cannot_be_understood_is_held_and_told_once(dead=True)",
+        "test_an_invalid_owner_counts_as_held_and_is_reported_once(dead=True)",
     ),
     _FOR_LIFE(
         "for life: another incarnation's lock is lost",
         "_keep",
         "not state.held_by_me(observed)",
         "False",
-        "test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace"
-        '("another incarnation\'s")',
+        'test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace("another incarnation\'s")',
     ),
     _FOR_LIFE(
         "for life: who has no owner has lost",
         "_keep",
         "observed.dead",
         "False",
-        "test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace"
-        '("one\'s own, who is gone")',
+        'test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace("one\'s own, who is gone")',
     ),
     _FOR_LIFE(
         "for life: a lock that is gone is lost",
         "_keep",
         "renew.lose(turn, 'the lock object is gone', kill_now=True)",
         "pass",
-        "test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace('gone')",
+        "test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace('gone')",
     ),
     _FOR_LIFE(
         "for life: no grace",
         "_keep",
         "renew.lose(turn, f'the lock is not this term\\'s any more: {_whose(observed)}', kill_now=True)",
         "renew.lose(turn, f'the lock is not this term\\'s any more: {_whose(observed)}', kill_now=False)",
-        'test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace("another\'s")',
+        'test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace("another\'s")',
     ),
     _FOR_LIFE(
         "for life: a watch begins no term",
@@ -1044,21 +1038,21 @@ _FOR_LIFE_ROWS = [
         "wrote",
         "state.observed is not write.base and not state.held_by_me(state.observed)",
         "False",
-        "test_an_answer_that_the_watch_has_overtaken_is_looked_into_first()",
+        "test_a_response_older_than_the_last_watch_event_is_followed_by_a_read()",
     ),
     _FOR_LIFE(
         "for life: what cannot be seen is not lost",
         "failed",
         "failure.kind is Kind.HOPELESS",
         "failure.kind is not Kind.CONFLICT",
-        "test_a_leader_goes_on_while_it_cannot_look_and_tries_once_in_a_retry_period(Kind.DENIED)",
+        "test_a_leader_that_cannot_read_leads_on_and_retries_each_period(Kind.DENIED)",
     ),
     _FOR_LIFE(
         "for life: what never led is given up",
         "owes",
         "state.me.non_expiring and ...",
         "False",
-        "test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_asked()",
+        "test_an_acquisition_without_a_term_is_released_without_a_request()",
     ),
     Guard(
         "for life: a supervisor that sleeps is killed",

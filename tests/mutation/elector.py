@@ -64,7 +64,7 @@ MUTANTS = [
         "elector.loop:Loop._hear",
         "message.term != self._term",
         "False",
-        "unit/test_elector_loop.py::test_words_of_another_term_count_for_nothing",
+        "unit/test_elector_loop.py::test_messages_of_another_term_are_ignored",
     ),
     Guard(
         "the end of the link is the supervisor's death",
@@ -78,7 +78,7 @@ MUTANTS = [
         "elector.loop:Loop._deserted",
         "self._tracker.kill_until_none(kill_at)",
         "True",
-        "unit/test_elector_loop.py::test_what_a_predecessor_was_told_of_is_killed_when_the_supervisor_dies",
+        "unit/test_elector_loop.py::test_a_replacement_elector_kills_the_processes_that_its_predecessor_knew",
     ),
     Guard(
         "a lock without expiry keeps its elector until that is done",
@@ -86,7 +86,7 @@ MUTANTS = [
         "self._plan.lock != FOR_LIFE",
         "True",
         "unit/test_elector_loop.py::"
-        "test_an_elector_that_has_not_found_the_lock_stays_for_what_would_not_die_if_that_keeps_others_away",
+        "test_an_elector_without_a_lock_stays_while_a_process_does_not_die_if_that_blocks_others",
     ),
     Guard(
         "an elector is deaf to signals",
@@ -142,21 +142,21 @@ MUTANTS = [
         "if not self._tracker.kill_until_none():\n"
         '    self._log.repeated("some processes of the command do not die: the lock stays held", '
         "event='processes_not_killed')",
-        "unit/test_file_elector.py::test_it_keeps_the_lock_until_what_a_dead_supervisor_left_is_dead",
+        "unit/test_file_elector.py::test_the_file_elector_keeps_the_lock_until_a_dead_supervisors_processes_are_dead",
     ),
     Guard(
         "the name is looked at again once its path is had",
         "elector.file_elector:FileElector._lock",
         "return file_lock.in_place(self._fd, plan.file)",
         "return True",
-        "unit/test_file_elector.py::test_the_name_is_looked_at_again_once_its_path_is_had",
+        "unit/test_file_elector.py::test_the_path_is_checked_again_once_it_is_locked",
     ),
     Guard(
         "who leads on a file that was removed keeps newcomers away",
         "elector.file_elector:FileElector._lock",
         "path_lock.acquire_path(self._path_fds, keys)",
         "True",
-        "unit/test_file_elector.py::test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away",
+        "unit/test_file_elector.py::test_a_leader_whose_file_was_removed_blocks_new_candidates",
     ),
     Guard(
         "a leader whose lock file was replaced has lost",

@@ -31,7 +31,7 @@ MUTANTS = [
         "ipc.channel:ReliableChannel.send",
         "if self.full:\n    break",
         "",
-        "unit/test_elector_loop.py::test_a_lead_that_finds_no_room_on_the_link_is_said_once_there_is_room",
+        "unit/test_elector_loop.py::test_a_lead_message_for_a_full_link_is_sent_once_there_is_room",
     ),
     Guard(
         "no message of an elector overtakes another",
@@ -45,7 +45,7 @@ MUTANTS = [
         "elector.loop:Loop._ping",
         "self._unanswered * _PING > self._plan.renew_deadline",
         "system.clock() - self._watchdog.answered_at > self._plan.renew_deadline",
-        "unit/test_elector_loop.py::test_a_freeze_of_any_length_is_one_missed_heartbeat_of_the_supervisor",
+        "unit/test_elector_loop.py::test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_supervisor",
     ),
     Guard(
         "a supervisor that answers no heartbeat has lost the lock",
@@ -68,7 +68,7 @@ MUTANTS = [
         "elector.loop:Loop._ping",
         "self._say(m.Ping(self._term))",
         "self._waits or self._say(m.Ping(self._term))",
-        "unit/test_elector_loop.py::test_an_elector_that_waits_sends_heartbeats_and_asks_the_api_server_nothing",
+        "unit/test_elector_loop.py::test_a_waiting_elector_sends_heartbeats_and_no_request",
     ),
     Guard(
         "an elector is judged by missed heartbeats",
@@ -89,21 +89,21 @@ MUTANTS = [
         "supervisor.elector_process:ElectorProcess.silent_since",
         "math.inf if self._ending and not self.process.pid else self._silent_since",
         "self._silent_since",
-        "unit/test_elector_process.py::test_an_elector_that_did_not_end_in_time_is_not_silent_once_none_is_wanted",
+        "unit/test_elector_process.py::test_a_late_elector_is_not_silent_once_none_is_required",
     ),
     Guard(
         "an elector sends the longest lease duration that it has seen",
         "elector.loop:Loop._feed",
         "if memory := successor.remember(self._term, before, self._state):\n    ...",
         "",
-        "unit/test_elector_loop.py::test_for_how_long_another_has_the_lock_is_told_before_who_it_is",
+        "unit/test_elector_loop.py::test_a_holders_duration_is_sent_before_its_name",
     ),
     Guard(
         "a replacement elector sends its incarnation first",
         "elector.loop:Loop._begin",
         "if memory := successor.remember(self._term, None, self._state):\n    ...",
         "",
-        "unit/test_elector_loop.py::test_a_replacement_elector_tells_its_own_incarnation_first",
+        "unit/test_elector_loop.py::test_a_replacement_elector_sends_its_own_incarnation_first",
     ),
     Guard(
         "the next elector gets the resume state of the last one",
@@ -118,15 +118,14 @@ MUTANTS = [
         "int(seconds)",
         "0",
         "unit/test_elector_loop.py::"
-        "test_a_replacement_elector_waits_for_the_longest_duration_that_the_previous_one_has_seen",
+        "test_a_replacement_elector_waits_for_the_longest_duration_that_its_predecessor_observed",
     ),
     Guard(
         "no elector releases after one that died while it released",
         "supervisor.elector_process:ElectorProcess.check",
         "release and self._end_sent and self.launcher.releases and self._plan.lock != FOR_LIFE",
         "False",
-        "unit/test_elector_process.py::"
-        "test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_only_records_the_run",
+        "unit/test_elector_process.py::test_the_replacement_of_an_elector_dead_after_its_release_only_records_the_run",
     ),
     Guard(
         "an elector that was asked for the release once was asked",

@@ -112,7 +112,7 @@ MUTANTS = [
         "supervisor.deadline:Deadline.awake",
         "if now >= self.kill_at:\n    self._arm(now + self.margin)",
         "pass",
-        "unit/test_sweep.py::test_who_kills_does_not_count_as_asleep",
+        "unit/test_sweep.py::test_a_supervisor_that_kills_puts_the_kernels_timer_off",
     ),
     Guard(
         "where somebody else may lead there is no grace",
@@ -162,7 +162,7 @@ MUTANTS = [
         "0.0 if term.lost else _REPLACED_SECONDS",
         "_REPLACED_SECONDS",
         "unit/test_elector_process.py::"
-        "test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is_lost",
+        "test_the_supervisor_kills_earlier_when_the_next_elector_is_late_or_the_lock_lost",
     ),
     Guard(
         "an elector that was hung up on and does not die guards nothing",
@@ -170,7 +170,7 @@ MUTANTS = [
         "self._channel",
         "self.process.pid",
         "unit/test_elector_process.py::"
-        "test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is_lost",
+        "test_the_supervisor_kills_earlier_when_the_next_elector_is_late_or_the_lock_lost",
     ),
     Guard(
         "a kill budget before kill_at may come before the renew deadline",
@@ -199,7 +199,7 @@ MUTANTS = [
         "supervisor.child:Child.send",
         "self.status is None",
         "True",
-        "unit/test_elector_process.py::test_a_command_that_was_reaped_is_sent_nothing",
+        "unit/test_elector_process.py::test_no_signal_is_sent_to_a_reaped_command",
     ),
     Guard(
         "processes that die all the time keep no deadline waiting",
@@ -227,7 +227,7 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller.poll",
         "children == []",
         "not children",
-        "unit/test_sweep.py::test_who_cannot_be_looked_for_is_not_gone",
+        "unit/test_sweep.py::test_a_tree_that_cannot_be_scanned_is_not_proven_empty",
     ),
     Guard(
         "what is left alive by force is not released",
@@ -268,14 +268,14 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller.poll",
         "self._kill_children(children or [])",
         "",
-        "unit/test_sweep.py::test_who_comes_to_us_by_a_death_is_killed_at_once",
+        "unit/test_sweep.py::test_an_orphan_that_is_reparented_to_the_supervisor_is_killed_at_once",
     ),
     Guard(
         "who is below a process that will not die is killed",
         "procs.killer:kill_round",
         "not system.sigkill(process)",
         "False",
-        "unit/test_sweep.py::test_who_is_below_a_process_that_will_not_die_is_killed_all_the_same",
+        "unit/test_sweep.py::test_descendants_of_a_process_that_does_not_die_are_killed",
     ),
     Guard(
         "the elector outlives the sweep, to release",

@@ -80,7 +80,7 @@ def test_a_job_that_was_stopped_has_not_succeeded_whatever_its_status(host: Host
     assert host.runs == 2
 
 
-def test_who_waits_for_a_long_job_does_not_run_it_after_it(host: Host) -> None:
+def test_a_candidate_that_waited_for_a_long_job_does_not_run_it_again(host: Host) -> None:
     """Though it took longer than the duration of --once-per."""
     going = host.lock.with_suffix(".going")
     going.touch()
@@ -99,7 +99,7 @@ def test_who_waits_for_a_long_job_does_not_run_it_after_it(host: Host) -> None:
     (["--standby=sleep 9"], "leave --standby out"), (["--once-per=0s"], "must be more than 0s"),
     (["--once= "], "is not a key"),
 ])  # fmt: skip
-def test_where_no_run_can_be_recorded_it_is_refused_in_one_sentence(
+def test_once_on_a_lock_that_records_no_run_is_refused_in_one_line(
     processes: Processes, options: list[str], reason: str
 ) -> None:
     argv = [sys.executable, "-m", "kleader", "run", "--name=job", "--once-per=1h", *options, "--", "true"]

@@ -62,7 +62,7 @@ class Fleet(World):
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["planned", "crash"])
-def test_three_candidates_hand_over_as_fast_as_the_road_allows(trials: Trials, crash: bool) -> None:  # noqa: FBT001
+def test_three_candidates_hand_over_within_four_network_latencies(trials: Trials, crash: bool) -> None:  # noqa: FBT001
     for seed in range(20):
         fleet = Fleet(seed, 3, latency=0.01)
         for number in range(HANDOVERS):
@@ -73,7 +73,7 @@ def test_three_candidates_hand_over_as_fast_as_the_road_allows(trials: Trials, c
 
 @pytest.mark.parametrize("crash", [False, True], ids=["planned", "crash"])
 @pytest.mark.parametrize("latency", [0.005, pytest.param(0.03, marks=pytest.mark.slow)])
-def test_from_the_fifth_handover_on_at_most_ten_of_a_hundred_try_and_lose(
+def test_at_most_ten_of_a_hundred_candidates_lose_a_race_from_the_fifth_handover_on(
     trials: Trials,
     latency: float,
     crash: bool,  # noqa: FBT001

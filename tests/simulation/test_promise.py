@@ -33,9 +33,7 @@ SCHEDULES = 20 * EFFORT
 
 @pytest.mark.timeout(60 + SCHEDULES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothing_hinders(
-    trials: Trials, kind: str
-) -> None:
+def test_no_two_commands_run_and_a_candidate_leads_once_the_faults_are_over(trials: Trials, kind: str) -> None:
     tally = play(range(SEED, SEED + SCHEDULES), kind)
     for failure in tally.failures:
         pytest.fail(str(failure), pytrace=False)
@@ -46,14 +44,14 @@ def test_no_command_starts_while_another_is_alive_and_somebody_leads_once_nothin
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_whatever_the_model_knows_of_befalls_somebody() -> None:
+def test_every_fault_of_the_model_occurs_within_600_seeds() -> None:
     """A trouble that nobody meets any more would prove nothing, and not be missed."""
     known = {*FATES, *LAPSES, *FALLS, *TRIPS, *GAPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
     times = play(range(1, 601)).times
     assert known | {"elector dies while it holds"} <= times.keys()
 
 
-def test_a_supervisor_that_is_stopped_in_the_middle_of_its_sweep_costs_no_overlap(
+def test_a_supervisor_stopped_while_it_kills_its_tree_causes_no_overlap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With clocks as far apart as is allowed. Were two sweeps longer than the kill budget, there would be one."""
@@ -73,7 +71,7 @@ def test_a_supervisor_that_is_stopped_in_the_middle_of_its_sweep_costs_no_overla
         (2945167215, "annotation, client-go"),
     ],
 )
-def test_what_client_go_does_to_itself_is_not_held_against_kleader(seed: int, kind: str) -> None:
+def test_an_overlap_of_client_go_with_itself_is_no_failure_of_kleader(seed: int, kind: str) -> None:
     """It may write the same second again, long after, or by a clock set back; or, in the model alone, over garbage."""
     assert schedule(seed, kind).play_or_fail() is None
 
@@ -81,17 +79,17 @@ def test_what_client_go_does_to_itself_is_not_held_against_kleader(seed: int, ki
 @pytest.mark.parametrize(
     ("seed", "kind"), [(2426325091, "from annotation, client-go"), (2426375688, "multilock, any length")]
 )
-def test_what_the_model_itself_keeps_from_leading_is_not_held_against_kleader(seed: int, kind: str) -> None:
+def test_a_candidate_that_the_model_keeps_from_leading_is_no_failure(seed: int, kind: str) -> None:
     """It kills an elector after the last trouble, or lets nobody start beside what was just deleted."""
     assert schedule(seed, kind).play_or_fail() is None
 
 
-def test_what_hands_delete_from_under_who_is_about_to_lead_is_not_held_against_kleader() -> None:
+def test_an_overlap_after_an_operator_deletes_a_config_map_during_its_creation_is_no_failure() -> None:
     """It has written the ConfigMap, and the answer that says so is on its way: it leads on that, for a moment."""
     assert schedule(3065477542, "leader-for-life").play_or_fail() is None
 
 
-def test_half_a_lock_that_was_held_and_deleted_between_the_two_writes_is_waited_for() -> None:
+def test_a_secondary_held_and_deleted_between_the_two_writes_is_waited_for() -> None:
     """It was missing when the first was written, another's when that was done, and deleted before it was created."""
     assert schedule(2945218166, "to lease").play_or_fail() is None
 
@@ -101,7 +99,7 @@ def test_half_a_lock_that_was_held_and_deleted_between_the_two_writes_is_waited_
     [(9104400, "standbys"), (9108137, "coordinated"), (9229465, "to lease, any length")],
     ids=["twice, and taken in between", "named over what is malformed", "half of a multilock"],
 )
-def test_what_hands_create_anew_without_a_record_is_not_free(seed: int, kind: str) -> None:
+def test_a_lock_that_an_operator_recreates_without_a_record_is_not_free(seed: int, kind: str) -> None:
     assert schedule(seed, kind).play_or_fail() is None
 
 
@@ -110,41 +108,41 @@ def test_what_hands_create_anew_without_a_record_is_not_free(seed: int, kind: st
     [(216, "lease"), (43, "lease, any length"), (480, "to lease, any length"), (564, "coordinated")],
     ids=["restored and stolen", "a shorter record", "the same record again", "named over no record"],
 )
-def test_who_renewed_unseen_before_hands_hid_it_is_waited_for(seed: int, kind: str) -> None:
+def test_a_leader_whose_renewals_an_operator_has_hidden_is_waited_for(seed: int, kind: str) -> None:
     assert schedule(seed, kind).play_or_fail() is None
 
 
-def test_a_claim_of_ones_own_that_hands_restore_is_no_right_to_lead() -> None:
+def test_a_candidates_old_record_restored_by_an_operator_begins_no_term() -> None:
     """To an earlier state, over one who has taken it unseen, while an answer is owed."""
     assert schedule(965951680, "annotation").play_or_fail() is None
 
 
-def test_half_a_claim_of_ones_own_that_hands_restore_is_no_right_to_lead() -> None:
+def test_a_candidates_old_record_restored_in_one_object_of_a_multilock_begins_no_term() -> None:
     """The other half was written just now."""
     assert schedule(370866742, "to lease, any length").play_or_fail() is None
 
 
-def test_who_leads_with_a_lock_created_anew_for_it_yields_to_who_is_preferred() -> None:
+def test_a_leader_whose_lock_was_recreated_for_it_steps_down_for_a_preferred_candidate() -> None:
     """It never did: that one reading was of a lock that nobody had written yet, and every write after it succeeded."""
     assert schedule(499979177429, "coordinated").play_or_fail() is None
 
 
-def test_a_claim_of_ones_own_that_hands_restore_is_not_released() -> None:
+def test_a_candidates_old_record_restored_by_an_operator_is_not_released() -> None:
     """Its candidate was stopped, asked to end, and did not know of the leader; the control plane then named a third."""
     assert schedule(1901949371, "coordinated").play_or_fail() is None
 
 
-def test_a_lock_that_hands_steal_from_whoever_was_faster_is_had_no_sooner() -> None:
+def test_a_lock_that_an_operator_takes_from_its_holder_is_not_acquired_sooner() -> None:
     """A creation had no answer, nor had any reading until then."""
     assert schedule(586606187105, "from annotation").play_or_fail() is None
 
 
-def test_what_hands_delete_before_all_have_seen_who_took_it_is_not_held_against_kleader() -> None:
+def test_an_overlap_after_an_operator_deletes_a_lock_unobserved_is_no_failure() -> None:
     """The Pod had it before too: a candidate that was stopped knew of that, and hears late that it was given up."""
     assert schedule(586606197637, "leader-for-life").play_or_fail() is None
 
 
-def test_a_leader_past_its_deadline_asks_for_nothing() -> None:
+def test_a_leader_past_its_deadline_sends_no_request() -> None:
     """Its elector was stopped while its lock was created anew for it."""
     assert schedule(965844014, "coordinated").play_or_fail() is None
 
@@ -163,7 +161,7 @@ def _told_with(hash_seed: str) -> str:
 
 
 @pytest.mark.slow
-def test_each_of_the_troubles_that_a_failure_is_told_with_is_needed() -> None:
+def test_a_reported_failure_needs_each_of_its_faults() -> None:
     def overlaps(numbers: Iterable[int]) -> bool:
         world = schedule(seed, "lease")
         return isinstance(world.play_or_fail(frozenset(range(len(world.plan))).difference(numbers)), OverlapError)

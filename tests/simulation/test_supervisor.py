@@ -63,7 +63,7 @@ def leading() -> Slowest:
     return machine
 
 
-def test_a_supervisor_that_is_stopped_in_mid_sweep_is_replaced_by_another_guard_in_time() -> None:
+def test_a_supervisor_stopped_while_it_kills_leaves_no_process_past_its_kill_budget() -> None:
     """The kernel's timer, then the elector's sweep of what is left: all within the kill budget."""
     machine = leading()
     machine.until(6 + K * SWEEP - 0.001)
@@ -72,7 +72,7 @@ def test_a_supervisor_that_is_stopped_in_mid_sweep_is_replaced_by_another_guard_
     assert machine.deaths == [pytest.approx(6 + K, abs=0.002)]
 
 
-def test_a_supervisor_that_is_killed_or_stopped_leaves_a_tree_for_no_longer_than_it_takes_to_notice_and_sweep() -> None:
+def test_the_tree_of_a_killed_or_stopped_supervisor_is_dead_within_the_kill_budget() -> None:
     machine = leading()
     machine.until(1)
     machine.supervisor.die()

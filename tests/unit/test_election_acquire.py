@@ -55,7 +55,7 @@ def test_a_held_lock_is_taken_when_its_own_duration_has_passed_unchanged() -> No
     assert write.record.acquired == story.wall
 
 
-def test_each_renewal_seen_starts_the_wait_anew() -> None:
+def test_each_observed_renewal_restarts_the_wait() -> None:
     story = Story().follows()
     for _ in range(5):
         story.idles(10)
@@ -64,13 +64,13 @@ def test_each_renewal_seen_starts_the_wait_anew() -> None:
     story.waits(0.1).asked(e.Write)
 
 
-def test_a_lock_freed_under_watch_is_taken_at_once_on_the_very_object_watched_without_a_read() -> None:
+def test_a_watched_release_is_followed_by_a_write_without_a_read() -> None:
     story = Story().follows()
     free = story.lock("")
     assert story.sees(free).asked(e.Write).base is free
 
 
-def test_a_write_that_is_answered_makes_a_leader() -> None:
+def test_an_answered_write_begins_a_term() -> None:
     story = Story()
     free = story.lock("")
     story.wakes().reads(free).writes(after=0.25)
@@ -80,7 +80,7 @@ def test_a_write_that_is_answered_makes_a_leader() -> None:
     assert story.state.phase is Phase.LEADING
 
 
-def test_the_leader_is_told_of_once_for_each_change_and_never_when_the_lock_is_free() -> None:
+def test_each_new_leader_is_reported_once_and_a_free_lock_never() -> None:
     story = Story()
     first = story.lock("a")
     story.wakes().reads(first)
@@ -100,7 +100,7 @@ def test_a_term_counts_from_before_its_request_was_sent() -> None:
     assert story.writes(after=4.0).asked(e.Acquired).stop_at == START + 10
 
 
-def test_anothers_record_counts_from_after_its_answer_arrived() -> None:
+def test_another_holders_record_counts_from_the_arrival_of_its_response() -> None:
     story = Story().wakes()
     story.now += 4
     story.reads(story.lock("other")).idles(14.9)
@@ -120,7 +120,7 @@ def test_a_write_answered_after_its_own_renew_deadline_starts_nothing() -> None:
 # --- a write whose answer never came
 
 
-def test_a_holder_by_a_lost_answer_leads_after_a_lease_duration_by_a_fresh_write_and_from_that_one() -> None:
+def test_a_holder_by_a_lost_response_leads_by_a_fresh_write_after_a_lease_duration() -> None:
     """What it finds may have been put back over another leader; its transition is counted already."""
     story = Story().wakes().reads(None)
     landed = story.landed()
@@ -135,7 +135,7 @@ def test_a_holder_by_a_lost_answer_leads_after_a_lease_duration_by_a_fresh_write
     assert lead.token == story.state.observed.version  # type: ignore[union-attr]
 
 
-def test_the_event_of_a_lost_write_is_held_back_and_the_lock_is_read() -> None:
+def test_a_lost_write_is_read_before_its_watch_event_counts() -> None:
     story = Story().follows()
     story.sees(story.lock(""))
     landed = story.landed()
@@ -146,7 +146,7 @@ def test_the_event_of_a_lost_write_is_held_back_and_the_lock_is_read() -> None:
     assert story.waits(0.1).asked(e.Write).base is landed
 
 
-def test_the_event_of_the_write_under_way_changes_nothing_when_its_answer_follows() -> None:
+def test_a_watch_event_of_a_pending_write_changes_nothing_before_its_response() -> None:
     story = Story().follows()
     story.sees(story.lock(""))
     landed = story.landed()
@@ -160,7 +160,7 @@ def test_a_late_event_of_the_version_that_is_written_over_changes_nothing() -> N
     story.sees(replace(free)).writes().asked(e.Acquired)
 
 
-def test_a_lost_write_that_did_not_happen_is_made_again() -> None:
+def test_a_write_that_did_not_arrive_is_sent_again() -> None:
     story = Story()
     free = story.lock("")
     story.wakes().reads(free).fails(Kind.UNREACHABLE)
@@ -192,7 +192,7 @@ WRONG_ANSWERS: dict[str, Callable[[Observed, Observed], Observed]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_ANSWERS.values(), ids=WRONG_ANSWERS)
-def test_an_answer_that_does_not_show_the_very_write_is_a_lost_one(
+def test_a_response_that_does_not_show_the_write_counts_as_lost(
     wrong: Callable[[Observed, Observed], Observed],
 ) -> None:
     story = Story()
@@ -207,13 +207,13 @@ def test_an_answer_that_does_not_show_the_very_write_is_a_lost_one(
 
 
 @pytest.mark.parametrize("incarnation", ["term-0", ""])
-def test_ones_own_identity_under_another_incarnation_is_somebody_else(incarnation: str) -> None:
+def test_the_candidates_identity_with_another_incarnation_is_another_holder(incarnation: str) -> None:
     story = Story()
     story.wakes().reads(story.lock(ME, incarnation)).idles(14.9)
     assert story.waits(0.1).asked(e.Write).record.transitions == 4
 
 
-def test_what_the_previous_elector_may_have_written_is_another_incarnation_s() -> None:
+def test_a_record_of_the_previous_elector_is_another_holders() -> None:
     story = Story(resume_waiting(candidate(), "term-1.1", START))
     story.wakes().reads(story.lock(ME, TERM)).idles(14.9)
     story.waits(0.1).writes().asked(e.Acquired)
@@ -231,7 +231,7 @@ def test_a_renew_time_is_a_second_after_the_one_it_replaces_where_the_clock_does
 # --- conflicts
 
 
-def test_a_conflict_unheard_of_by_the_watch_is_looked_into_after_a_retry_period() -> None:
+def test_a_conflict_that_the_watch_does_not_explain_is_read_after_a_retry_period() -> None:
     story = Story().follows().waits(15)
     story.fails(Kind.CONFLICT)
     story.idles(1.9)
@@ -240,13 +240,13 @@ def test_a_conflict_unheard_of_by_the_watch_is_looked_into_after_a_retry_period(
     assert story.asked(e.Watch).seen == story.state.observed, "the old one may be deaf"
 
 
-def test_who_loses_a_race_asks_for_nothing_more_until_the_winner_is_seen_to_stop() -> None:
+def test_a_candidate_that_loses_a_race_sends_no_request_until_the_winner_expires() -> None:
     story = Story().follows()
     story.sees(story.lock("")).fails(Kind.CONFLICT)
     story.sees(story.lock("winner")).idles(14.9)
 
 
-def test_a_conflict_that_was_a_label_takes_the_new_version_at_once_without_waiting_anew() -> None:
+def test_a_conflict_with_a_label_is_written_again_at_once_without_a_new_wait() -> None:
     story = Story()
     held = story.lock("other")
     story.follows(held).waits(15)
@@ -255,7 +255,7 @@ def test_a_conflict_that_was_a_label_takes_the_new_version_at_once_without_waiti
     assert story.sees(labelled).asked(e.Write).base is labelled
 
 
-def test_a_label_seen_while_waiting_does_not_start_the_wait_anew() -> None:
+def test_a_label_does_not_restart_the_wait() -> None:
     story = Story()
     held = story.lock("other")
     story.follows(held).waits(10)
@@ -271,7 +271,7 @@ def test_a_conflict_that_the_watch_has_explained_needs_no_read() -> None:
     story.idles(14.9)
 
 
-def test_a_conflict_that_no_newer_version_explains_stops_nobody_for_ever() -> None:
+def test_an_unexplained_conflict_stops_no_candidate_for_ever() -> None:
     """The same version twice counts: a proxy may have sent the write twice, an admission webhook have refused it."""
     story = Story()
     free = story.lock("")
@@ -297,7 +297,7 @@ def test_conflicts_without_end_do_not_spin() -> None:
         assert asked < 60 * 12
 
 
-def test_what_the_watch_of_a_pair_told_before_a_write_failed_is_read_again() -> None:
+def test_a_multilock_watch_event_before_a_failed_write_is_read_again() -> None:
     """It may be what this very write did to the first of both: nobody would ever see both as they are."""
     story = Story(is_multilock=True).follows().waits(15)
     story.sees(story.lock("other")).fails(Kind.CONFLICT)
@@ -305,18 +305,18 @@ def test_what_the_watch_of_a_pair_told_before_a_write_failed_is_read_again() -> 
     story.asked(e.Get)
 
 
-def test_a_pair_that_is_not_watched_any_more_is_read_before_the_next_write() -> None:
+def test_a_multilock_whose_watch_has_ended_is_read_before_the_next_write() -> None:
     story = Story(is_multilock=True).follows().waits(15).fails(Kind.THROTTLED, retry_after=8)
     story.idles(7.9)
     story.waits(1).asked(e.Get)
 
 
-def test_a_candidate_that_may_write_one_object_of_a_multilock_alone_ends() -> None:
+def test_a_candidate_that_may_write_only_one_object_of_a_multilock_ends() -> None:
     """Half a write starts the wait of the others anew: the first to try would keep all from the lock."""
     story = Story(is_multilock=True).follows().waits(15).fails(Kind.DENIED, half_done=True)
     assert story.asked(e.AcquireFailed).status == FAILED
 
 
-def test_who_may_write_neither_of_a_pair_tries_as_often_as_ever() -> None:
+def test_a_candidate_that_may_write_no_object_of_a_multilock_keeps_trying() -> None:
     story = Story(is_multilock=True).follows().waits(15).fails(Kind.DENIED)
     story.waits(5).asked(e.Get)

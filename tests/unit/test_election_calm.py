@@ -77,7 +77,7 @@ def anything(rng: random.Random, story: Story) -> e.Event:
     )
 
 
-def test_no_order_of_events_makes_it_spin_or_wait_for_ever_or_ask_for_nonsense(trials: Trials) -> None:
+def test_no_order_of_events_causes_spinning_an_endless_wait_or_an_invalid_request(trials: Trials) -> None:
     """Story checks after each step that the next one is due later than now."""
     for seed in range(STORIES):
         rng = random.Random(seed)  # noqa: S311 - replayed from its seed
@@ -106,7 +106,7 @@ def test_no_order_of_events_makes_it_spin_or_wait_for_ever_or_ask_for_nonsense(t
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_api_server_that_answers_nonsense_at_once_is_asked_no_more_than_some_times_a_second(seed: int) -> None:
+def test_an_api_server_that_answers_nonsense_at_once_is_asked_at_a_bounded_rate(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - replayed from its seed
     story = beginning(rng)
     asked = 0

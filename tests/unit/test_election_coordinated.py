@@ -47,7 +47,7 @@ class Coordinated(Story):
 # --- when a term begins
 
 
-def test_a_candidate_named_over_an_empty_holder_leads_with_its_first_write() -> None:
+def test_a_candidate_nominated_over_an_empty_holder_leads_with_its_first_write() -> None:
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming())
     write = story.asked(e.Write)
@@ -57,7 +57,7 @@ def test_a_candidate_named_over_an_empty_holder_leads_with_its_first_write() -> 
     assert story.writes().asked(e.Acquired).token == str(story._version)
 
 
-def test_a_candidate_named_over_a_holder_renews_at_once_and_leads_when_that_one_must_have_ended() -> None:
+def test_a_candidate_nominated_over_a_holder_renews_and_leads_when_the_holder_has_expired() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
     story.sees(story.naming()).asked(e.Write)
@@ -81,7 +81,7 @@ def test_the_wait_is_for_the_duration_that_the_holder_advertised() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_each_renewal_of_the_holder_puts_the_wait_off() -> None:
+def test_each_renewal_of_the_holder_restarts_a_nominated_candidates_wait() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
     story.sees(story.lock("other")).waits(1)
@@ -90,7 +90,7 @@ def test_each_renewal_of_the_holder_puts_the_wait_off() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_preference_shown_on_the_holders_record_does_not_put_the_wait_off() -> None:
+def test_a_preferred_holder_on_the_record_does_not_restart_the_wait() -> None:
     story = Coordinated()
     held = story.lock("other")
     story.follows(held).waits(4)
@@ -99,14 +99,14 @@ def test_a_preference_shown_on_the_holders_record_does_not_put_the_wait_off() ->
     assert Phase.LEADING is story.renews(10).state.phase
 
 
-def test_a_candidate_that_never_saw_who_led_before_waits_a_whole_lease_duration() -> None:
+def test_a_candidate_that_observed_no_earlier_leader_waits_a_whole_lease_duration() -> None:
     story = Coordinated().wakes()
     story.reads(story.naming()).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_what_was_read_leaves_out_what_was_there_between() -> None:
+def test_a_read_may_have_missed_a_holder_in_between() -> None:
     """Between two reads somebody else may have been named over the empty holder, and have led."""
     story = Coordinated()
     story.follows(story.lock("")).tell(e.WatchEnded()).waits(10)
@@ -115,7 +115,7 @@ def test_what_was_read_leaves_out_what_was_there_between() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_of_several_before_the_last_to_end_is_waited_for() -> None:
+def test_the_earlier_holder_that_expires_last_is_waited_for() -> None:
     """Who was named over a holder and wrote has given no sign yet that the holder is dead."""
     story = Coordinated()
     story.follows(story.lock("first", duration=60)).waits(1)
@@ -125,7 +125,7 @@ def test_of_several_before_the_last_to_end_is_waited_for() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_one_who_was_named_and_never_wrote_hides_nobody() -> None:
+def test_a_nomination_without_a_write_hides_no_earlier_leader() -> None:
     """The 5 s of the control plane's own record say nothing of who led before it."""
     story = Coordinated()
     story.follows(story.naming("second")).waits(6)
@@ -134,7 +134,7 @@ def test_one_who_was_named_and_never_wrote_hides_nobody() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_one_whose_naming_was_told_and_who_never_wrote_is_not_waited_for() -> None:
+def test_a_candidate_nominated_under_watch_that_never_wrote_is_not_waited_for() -> None:
     """A candidate that crashed is named now and then: it would have had to write before it led."""
     story = Coordinated()
     story.follows(story.lock("other")).waits(1)
@@ -143,7 +143,7 @@ def test_one_whose_naming_was_told_and_who_never_wrote_is_not_waited_for() -> No
     story.writes().asked(e.Acquired)
 
 
-def test_one_whose_naming_was_told_hides_nobody_who_led_before() -> None:
+def test_a_nomination_observed_by_watch_hides_no_earlier_leader() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(1)
     story.sees(story.naming("crashed")).waits(10)
@@ -152,7 +152,7 @@ def test_one_whose_naming_was_told_hides_nobody_who_led_before() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_next_naming_is_read() -> None:
+def test_a_nomination_observed_by_watch_shortens_no_wait_when_the_next_one_is_read() -> None:
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(1)
     story.sees(story.naming("crashed")).waits(1).tell(e.WatchEnded())
@@ -161,7 +161,7 @@ def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_lock_is_gone_then() -> None:
+def test_a_nomination_observed_by_watch_shortens_no_wait_when_the_lock_is_deleted() -> None:
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(1)
     story.sees(story.naming("crashed")).sees(None).waits(1)
@@ -171,7 +171,7 @@ def test_one_whose_naming_was_told_shortens_no_wait_for_who_led_before_when_the_
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["client-go", "kleader"])
-def test_one_who_was_named_and_wrote_is_waited_for(*, ours: bool) -> None:
+def test_a_nominated_candidate_that_wrote_is_waited_for(*, ours: bool) -> None:
     """client-go leaves the acquireTime out, as the control plane does."""
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming("second")).waits(1)
@@ -181,7 +181,7 @@ def test_one_who_was_named_and_wrote_is_waited_for(*, ours: bool) -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_one_who_took_the_lock_unnamed_is_waited_for() -> None:
+def test_a_candidate_that_took_the_lock_without_a_nomination_is_waited_for() -> None:
     """A candidate of plain election."""
     story = Coordinated()
     story.follows(story.lock("")).sees(story.lock("plain")).waits(7)
@@ -190,7 +190,7 @@ def test_one_who_took_the_lock_unnamed_is_waited_for() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_one_who_was_named_and_may_have_written_unseen_is_waited_for() -> None:
+def test_a_nominated_candidate_that_may_have_written_unobserved_is_waited_for() -> None:
     """What was read leaves out what was there between."""
     story = Coordinated()
     story.follows(story.lock("")).tell(e.WatchEnded()).waits(10)
@@ -200,13 +200,13 @@ def test_one_who_was_named_and_may_have_written_unseen_is_waited_for() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_an_empty_holder_ends_the_wait_for_all_before_it() -> None:
+def test_an_empty_holder_ends_the_wait_for_every_earlier_holder() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).sees(story.lock("")).sees(story.naming())
     story.writes().asked(e.Acquired)
 
 
-def test_a_lock_created_anew_without_a_record_does_not_end_it() -> None:
+def test_a_recreated_lock_without_a_record_does_not_end_the_wait() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4).sees(None).sees(Observed(Record(), version="900")).waits(1)
     story.sees(story.naming()).writes()
@@ -223,7 +223,7 @@ def test_a_malformed_record_is_no_empty_holder() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_naming_that_changes_before_it_was_answered_is_still_one_naming() -> None:
+def test_a_nomination_that_changes_before_its_write_is_one_nomination() -> None:
     story = Coordinated()
     naming = story.naming()
     story.follows(story.lock("")).sees(naming).fails(Kind.CONFLICT)
@@ -231,7 +231,7 @@ def test_a_naming_that_changes_before_it_was_answered_is_still_one_naming() -> N
     story.writes().asked(e.Acquired)
 
 
-def test_a_naming_that_was_read_instead_of_an_earlier_one_is_another() -> None:
+def test_a_nomination_read_after_an_earlier_one_is_a_new_nomination() -> None:
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming()).fails(Kind.UNREACHABLE, after=5)
     story.reads(story.naming()).writes()
@@ -239,7 +239,7 @@ def test_a_naming_that_was_read_instead_of_an_earlier_one_is_another() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_write_whose_answer_was_lost_is_found_and_waited_for_like_any_record() -> None:
+def test_a_write_whose_response_was_lost_is_waited_for_like_any_record() -> None:
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming())
     landed = story.landed()
@@ -247,7 +247,7 @@ def test_a_write_whose_answer_was_lost_is_found_and_waited_for_like_any_record()
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_who_is_nominated_and_writes_without_an_acquire_time_is_waited_for() -> None:
+def test_a_nominated_candidate_that_writes_no_acquire_time_is_waited_for() -> None:
     """A client-go candidate that the control plane has nominated leads so: only the first of these is a nomination."""
     story = Coordinated()
     story.follows(story.lock("")).sees(story.naming("go")).waits(1).sees(story.naming("go")).waits(1)
@@ -257,7 +257,7 @@ def test_who_is_nominated_and_writes_without_an_acquire_time_is_waited_for() -> 
 
 
 @pytest.mark.parametrize("incarnation", ["", TERM, "term-0"])
-def test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_was_put_over(incarnation: str) -> None:
+def test_a_nomination_is_recognised_by_its_missing_acquire_time(incarnation: str) -> None:
     """A client-go leader keeps the annotation of the kleader before it, and so does the control plane."""
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
@@ -274,7 +274,7 @@ def test_a_naming_is_known_by_its_missing_acquire_time_whatever_annotation_it_wa
     [(["missing"], False), (["missing"], True), ([], True), (["held", "missing"], True)],
     ids=["it was written since", "it was missing", "it was not seen to be missing", "it was held before"],
 )
-def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bool) -> None:
+def test_a_lock_created_for_this_candidate_is_waited_for(before: list[str], *, untouched: bool) -> None:
     """Before its watch has shown the lock to be missing, another candidate may have held it in between."""
     story = Coordinated().wakes()
     for i, each in enumerate([*before, "named"]):
@@ -285,7 +285,7 @@ def test_a_lock_created_for_us_is_waited_for(before: list[str], *, untouched: bo
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_lock_that_was_created_for_us_in_a_gap_is_waited_for() -> None:
+def test_a_lock_created_for_this_candidate_unobserved_is_waited_for() -> None:
     """Another candidate may have led in between, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None)
     story.waits(10).tell(e.WatchEnded()).reads(story.naming(pristine=True)).writes()
@@ -294,9 +294,7 @@ def test_a_lock_that_was_created_for_us_in_a_gap_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("named_before", [False, True])
-def test_the_first_candidate_of_a_lock_leads_at_once_when_its_watch_has_shown_that_there_was_none(
-    *, named_before: bool
-) -> None:
+def test_a_candidate_whose_watch_began_before_the_lock_existed_leads_at_once(*, named_before: bool) -> None:
     """Also where the control plane has named another one before, which has not written the lock."""
     story = Coordinated().wakes().reads(None).sees(None).waits(4)
     if named_before:
@@ -305,7 +303,7 @@ def test_the_first_candidate_of_a_lock_leads_at_once_when_its_watch_has_shown_th
     story.writes().asked(e.Acquired)
 
 
-def test_a_candidate_that_was_named_before_and_has_written_the_lock_is_waited_for() -> None:
+def test_a_candidate_nominated_earlier_that_has_written_is_waited_for() -> None:
     story = Coordinated().wakes().reads(None).sees(None)
     story.sees(story.naming("other", pristine=True)).sees(story.lock("other", "term-9"))
     story.sees(story.naming(incarnation="term-9")).writes()
@@ -321,7 +319,7 @@ def test_a_lock_that_was_written_as_its_watch_began_is_waited_for() -> None:
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_lock_that_is_missing_after_a_gap_may_have_been_another_candidates_in_between() -> None:
+def test_a_lock_missing_after_a_gap_is_waited_for() -> None:
     """It may have led, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None).sees(None).waits(10)
     story.tell(e.WatchEnded()).reads(None).sees(None)
@@ -333,14 +331,14 @@ def test_a_lock_that_is_missing_after_a_gap_may_have_been_another_candidates_in_
 # --- what is not ours to take
 
 
-def test_nothing_is_taken_but_by_being_named() -> None:
+def test_only_a_nominated_candidate_writes_the_lock() -> None:
     for shown in (None, "", "other"):
         story = Coordinated().wakes()
         story.reads(None if shown is None else story.lock(shown))
         story.idles(200)
 
 
-def test_ones_own_identity_of_an_earlier_process_is_waited_for_and_taken() -> None:
+def test_a_record_of_an_earlier_process_of_the_same_identity_is_waited_for() -> None:
     """The control plane names nobody over a holder that it would name."""
     story = Coordinated()
     story.follows(story.lock(ME, "term-0")).idles(14.9)
@@ -348,14 +346,14 @@ def test_ones_own_identity_of_an_earlier_process_is_waited_for_and_taken() -> No
     story.writes().asked(e.Acquired)
 
 
-def test_a_plain_candidate_holds_what_the_control_plane_named_for_its_own_lease_duration() -> None:
+def test_a_plain_candidate_waits_its_own_lease_duration_for_a_nominated_holder() -> None:
     """The 5 s of a naming say nothing of who led before it."""
     story = Coordinated(coordinated=False)
     story.follows(story.naming("other")).idles(14.9)
     story.waits(0.1).asked(e.Write)
 
 
-def test_who_is_named_has_not_led_yet_and_nobody_is_told_that_it_has() -> None:
+def test_a_nominated_candidate_is_not_reported_as_the_leader_before_it_leads() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4).sees(story.naming())
     assert not story.all(e.NewLeader)
@@ -363,7 +361,7 @@ def test_who_is_named_has_not_led_yet_and_nobody_is_told_that_it_has() -> None:
     assert story.renews(10).waits(1).writes().asked(e.NewLeader).leader == ME
 
 
-def test_another_candidate_that_is_nominated_is_the_leader_to_whoever_looks() -> None:
+def test_another_candidates_nomination_is_reported_as_the_leader() -> None:
     """A client-go leader's record looks like a nomination."""
     story = Coordinated()
     assert story.follows(story.lock("")).sees(story.naming("go")).asked(e.NewLeader).leader == "go"
@@ -374,7 +372,7 @@ def test_another_candidate_that_is_nominated_is_the_leader_to_whoever_looks() ->
 
 @pytest.mark.parametrize("incarnation", ["", TERM])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_leader_that_is_named_anew_has_lost_at_once(incarnation: str, *, replaced: bool) -> None:
+def test_a_leader_that_is_nominated_again_has_lost_at_once(incarnation: str, *, replaced: bool) -> None:
     """Somebody may have been named, and have led, in between."""
     me = candidate(coordinated=True)
     story = Coordinated(resumed(me, START - 1, acquired=7, transitions=4)) if replaced else Coordinated().leads()
@@ -382,7 +380,7 @@ def test_a_leader_that_is_named_anew_has_lost_at_once(incarnation: str, *, repla
     assert story.asked(e.Lost).kill_now
 
 
-def test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on() -> None:
+def test_a_leader_whose_lock_is_recreated_for_it_leads_on() -> None:
     story = Coordinated().leads()
     acquired = story.state.own_record.acquired
     story.waits(2).fails(Kind.MISSING).reads(story.naming(pristine=True))
@@ -391,7 +389,7 @@ def test_a_leader_whose_lock_was_deleted_and_created_anew_for_itself_goes_on() -
     assert story.writes().asked(e.Renewed).stop_at == story.now + 10
 
 
-def test_a_leader_whose_lock_was_created_anew_for_itself_writes_nothing_past_its_deadline() -> None:
+def test_a_leader_whose_lock_is_recreated_for_it_writes_nothing_past_its_deadline() -> None:
     """Its elector was stopped meanwhile."""
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING)
@@ -400,7 +398,7 @@ def test_a_leader_whose_lock_was_created_anew_for_itself_writes_nothing_past_its
     assert not story.requests
 
 
-def test_a_leader_whose_lock_was_deleted_and_created_anew_for_another_has_lost_at_once() -> None:
+def test_a_leader_whose_lock_is_recreated_for_another_has_lost_at_once() -> None:
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING).reads(story.naming("other", pristine=True))
     assert story.asked(e.Lost).kill_now
@@ -423,7 +421,7 @@ def yielding() -> Coordinated:
     return story
 
 
-def test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dead() -> None:
+def test_a_leader_steps_down_for_the_preferred_holder_and_renews_until_its_command_is_dead() -> None:
     story = yielding()
     assert "better" in story.asked(e.StepDown).reason
     assert not story.all(e.Lost)
@@ -435,7 +433,7 @@ def test_a_leader_yields_to_who_is_preferred_and_renews_until_its_command_is_dea
     story.waits(2).fails(Kind.CONFLICT).reads(preferring).asked(e.StepDown)  # said again: a message may get lost
 
 
-def test_a_leader_yields_to_who_is_preferred_also_where_its_lock_was_created_anew_for_it() -> None:
+def test_a_leader_whose_lock_is_recreated_for_it_steps_down_for_the_preferred_holder() -> None:
     """The write that then makes the lock its own need not take the preference away."""
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(pristine=True), preferred="better"))
@@ -443,14 +441,14 @@ def test_a_leader_yields_to_who_is_preferred_also_where_its_lock_was_created_ane
     story.writes().asked(e.Renewed)
 
 
-def test_a_leader_that_yielded_releases_in_good_order() -> None:
+def test_a_leader_that_stepped_down_releases_the_lock() -> None:
     story = yielding()
     story.writes().tell(EMPTIED)
     assert story.asked(e.Write).record.holder == ""
     assert story.writes().asked(e.Released).released
 
 
-def test_a_leader_that_is_the_preferred_one_goes_on() -> None:
+def test_a_leader_that_is_the_preferred_holder_leads_on() -> None:
     story = Coordinated()
     story.leads()
     own = story.state.observed
@@ -459,7 +457,7 @@ def test_a_leader_that_is_the_preferred_one_goes_on() -> None:
     story.writes().asked(e.Renewed)
 
 
-def test_a_replaced_elector_yields_too() -> None:
+def test_a_replacement_elector_steps_down_for_the_preferred_holder() -> None:
     story = Coordinated(resumed(candidate(coordinated=True), START - 1, acquired=7, transitions=4))
     story.wakes().reads(story.preferring(story.lock(ME, TERM)))
     story.asked(e.StepDown)
@@ -486,7 +484,7 @@ def no_more_preferred(story: Coordinated) -> Coordinated:
     return story
 
 
-def test_a_holding_candidate_stops_renewing_when_another_is_preferred_and_gives_the_lock_back_when_it_may() -> None:
+def test_a_holding_candidate_releases_the_lock_for_the_preferred_holder_at_safe_at() -> None:
     """An empty holder says that no process of an earlier holder is alive."""
     story = no_more_preferred(holding())
     assert (story.state.phase, story.state.incarnation) == (Phase.FOLLOWING, f"{TERM}.1")
@@ -496,13 +494,13 @@ def test_a_holding_candidate_stops_renewing_when_another_is_preferred_and_gives_
     story.writes().sees(story.naming("better")).idles(200)
 
 
-def test_a_lock_that_was_given_back_may_be_nominated_for_again() -> None:
+def test_a_candidate_that_released_before_its_term_may_be_nominated_again() -> None:
     story = no_more_preferred(holding()).waits(15)
     story.writes().waits(2).sees(story.naming())
     story.writes().asked(e.Acquired)
 
 
-def test_a_nomination_is_given_back_unled_to_who_is_preferred_by_then() -> None:
+def test_a_nominated_candidate_releases_before_its_term_for_the_preferred_holder() -> None:
     story = Coordinated()
     naming = story.naming()
     story.follows(story.lock("")).sees(naming).fails(Kind.CONFLICT)
@@ -510,14 +508,14 @@ def test_a_nomination_is_given_back_unled_to_who_is_preferred_by_then() -> None:
     assert story.asked(e.Write).record.holder == ""
 
 
-def test_a_nomination_over_a_leader_is_not_given_back_before_that_one_must_have_ended() -> None:
+def test_a_nomination_over_a_leader_is_not_released_before_the_leader_has_expired() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
     story.sees(story.preferring(story.naming())).idles(10.9)
     assert story.waits(0.1).asked(e.Write).record.holder == ""
 
 
-def test_the_answer_to_a_lock_given_back_hides_nothing_that_the_watch_told_since() -> None:
+def test_the_response_to_a_release_hides_no_later_watch_event() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4).sees(story.preferring(story.naming())).waits(11)
     landed = story.landed()
@@ -536,7 +534,7 @@ def test_a_lock_that_is_held_is_not_released_before_all_earlier_holders_must_hav
         assert (done.released, "may still run" in done.why) == (False, True)
 
 
-def test_a_write_over_a_living_leader_without_an_answer_is_not_released() -> None:
+def test_an_unanswered_write_over_a_living_leader_is_not_released() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
     landed = story.sees(story.naming()).landed()
@@ -544,14 +542,14 @@ def test_a_write_over_a_living_leader_without_an_answer_is_not_released() -> Non
     assert landed.record.holder == ME
 
 
-def test_a_replaced_elector_does_not_know_how_long_its_predecessors_claim_had_to_wait() -> None:
+def test_a_replacement_elector_waits_a_whole_lease_duration_for_its_predecessors_record() -> None:
     story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START)).wakes()
     story.reads(story.lock(ME, TERM))
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> None:
+def test_a_replacement_elector_in_plain_election_waits_a_whole_lease_duration() -> None:
     """An API server that does not serve LeaseCandidates any more, or not yet."""
     story = Story(resume_waiting(candidate(), TERM, START)).wakes()
     story.reads(story.lock(ME, TERM))
@@ -559,7 +557,7 @@ def test_a_replaced_elector_that_finds_plain_election_only_waits_as_long() -> No
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_election() -> None:
+def test_a_candidate_nominated_under_an_old_annotation_does_not_lead_on_in_plain_election() -> None:
     """Somebody may have been named in between."""
     story = Story(resumed(candidate(), START - 1, acquired=5, transitions=3)).wakes()
     named = story.lock(ME, TERM)
@@ -567,7 +565,7 @@ def test_who_was_named_under_an_old_annotation_does_not_go_on_leading_in_plain_e
     assert story.asked(e.Lost).kill_now
 
 
-def test_a_replaced_elector_does_not_release_what_its_predecessor_may_hold() -> None:
+def test_a_replacement_elector_does_not_release_its_predecessors_record() -> None:
     story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START))
     story.wakes().fails(Kind.UNREACHABLE)
     assert story.tell(EMPTIED).asked(e.Released).released is False
@@ -576,7 +574,7 @@ def test_a_replaced_elector_does_not_release_what_its_predecessor_may_hold() -> 
 # --- patience
 
 
-def test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life() -> None:
+def test_wait_live_does_not_take_a_write_of_the_control_plane_for_a_renewal() -> None:
     story = Coordinated(live=True)
     held = story.lock("other")
     story.follows(held).waits(4)
@@ -585,14 +583,14 @@ def test_wait_live_takes_no_deed_of_the_control_plane_for_a_sign_of_life() -> No
 
 
 @pytest.mark.parametrize(("holder", "did"), [("other", "renew"), ("", "release")])
-def test_wait_live_gives_up_on_a_sign_of_life(holder: str, did: str) -> None:
+def test_wait_live_gives_up_on_a_renewal(holder: str, did: str) -> None:
     story = Coordinated(live=True)
     story.follows(story.lock("other")).waits(4).sees(story.lock(holder))
     given_up = story.asked(e.AcquireFailed)
     assert (given_up.status, did in given_up.reason) == (124, True)
 
 
-def test_a_wait_in_vain_says_who_leads_or_that_nobody_was_named() -> None:
+def test_a_wait_in_vain_names_the_leader_or_says_that_no_candidate_was_nominated() -> None:
     story = Coordinated(wait_until=START + 20)
     story.follows(story.lock("other")).waits(20)
     assert "held by other" in story.asked(e.AcquireFailed).reason
@@ -602,7 +600,7 @@ def test_a_wait_in_vain_says_who_leads_or_that_nobody_was_named() -> None:
     assert given_up == e.AcquireFailed("the control plane has not named this candidate in time", 124)
 
 
-def test_ones_own_record_is_the_whole_of_what_is_renewed() -> None:
+def test_a_renewal_repeats_the_candidates_whole_record() -> None:
     """Time and transitions of a term are filled in by the candidate: the control plane leaves them out."""
     story = Coordinated()
     naming = replace(story.naming(), record=Record(ME, 5, None, story.wall, 0))

@@ -19,7 +19,7 @@ def warnings(story: Story, seen: Observed) -> list[str]:
     return [report.message for report in story.sees(seen).all(e.Report)]
 
 
-def test_a_holder_with_a_shorter_duration_is_warned_of_once_and_each_still_shorter_one() -> None:
+def test_a_rivals_shorter_duration_is_warned_of_once_and_again_when_it_shrinks() -> None:
     story = Story(rivals_expire=True)
     (said,) = story.wakes().reads(story.lock("a", duration=10)).all(e.Report)
     assert said.message == (
@@ -33,7 +33,7 @@ def test_a_holder_with_a_shorter_duration_is_warned_of_once_and_each_still_short
     assert again.startswith("d leads with a lease duration of 8s")
 
 
-def test_nobody_is_warned_of_a_release_nor_of_two_that_differ_nor_where_rivals_follow_the_record() -> None:
+def test_no_shorter_duration_is_warned_of_on_a_released_differing_or_lease_lock() -> None:
     story = Story(rivals_expire=True).follows()
     assert not warnings(story, story.lock(UNKNOWN, duration=5))
     assert not warnings(story, story.lock("", duration=1))
@@ -41,7 +41,7 @@ def test_nobody_is_warned_of_a_release_nor_of_two_that_differ_nor_where_rivals_f
     assert not warnings(story, story.lock("a", duration=10))
 
 
-def test_the_longest_duration_that_was_seen_on_the_lock_is_waited_out_also_after_a_shorter_record() -> None:
+def test_the_longest_observed_duration_is_waited_out_after_a_shorter_record() -> None:
     """A shorter one may have been put over a holder that still runs."""
     story = Story().follows(Story().lock("long", duration=60)).waits(1)
     story.sees(story.lock("named", duration=5, acquired=None)).waits(1)

@@ -43,7 +43,7 @@ def leads_at(story: Story) -> float:
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["read without a record", "read as missing, told without a record"])
-def test_who_renewed_unseen_is_waited_for_by_who_is_named_over_a_lock_without_a_record(*, told: bool) -> None:
+def test_a_nominated_candidate_waits_for_a_leader_hidden_by_a_lock_without_a_record(*, told: bool) -> None:
     """Hands have replaced it; the old leader, which does not know, was seen to renew long ago."""
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
@@ -56,14 +56,14 @@ def test_who_renewed_unseen_is_waited_for_by_who_is_named_over_a_lock_without_a_
     assert looked + 15 <= leads_at(story) < looked + 17
 
 
-def test_who_renewed_unseen_is_waited_for_by_the_successor_of_an_elector() -> None:
+def test_a_replacement_elector_waits_for_a_leader_that_renewed_unobserved() -> None:
     story = Coordinated(resume_waiting(candidate(coordinated=True), TERM, START)).wakes()
     looked = cut_off(story, 14)
     story.reads(BARE).waits(0.5).sees(story.naming())
     assert looked + 15 <= leads_at(story) < looked + 17
 
 
-def test_who_had_it_between_two_looks_at_a_lock_without_a_record_is_waited_for() -> None:
+def test_a_leader_between_two_reads_of_a_lock_without_a_record_is_waited_for() -> None:
     story = Coordinated()
     story.follows(story.lock("other")).waits(1).sees(None).sees(BARE).waits(2)
     looked = cut_off(story, 20)
@@ -71,7 +71,7 @@ def test_who_had_it_between_two_looks_at_a_lock_without_a_record_is_waited_for()
     assert looked + 15 <= leads_at(story) < looked + 17
 
 
-def test_who_renewed_unseen_is_waited_for_by_who_reads_that_it_was_named() -> None:
+def test_a_candidate_that_reads_its_nomination_waits_for_a_leader_that_renewed_unobserved() -> None:
     """Over a shorter record, by hands, of which it had not been told."""
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(4)
@@ -85,7 +85,7 @@ def test_who_renewed_unseen_is_waited_for_by_who_reads_that_it_was_named() -> No
 # --- durations that differ
 
 
-def test_a_shorter_record_that_is_read_hides_nobody_who_renewed_unseen() -> None:
+def test_a_read_of_a_shorter_record_shortens_no_wait_for_an_earlier_leader() -> None:
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3)
     looked = cut_off(story, 50)
@@ -93,7 +93,7 @@ def test_a_shorter_record_that_is_read_hides_nobody_who_renewed_unseen() -> None
     assert looked + 60 <= leads_at(story) < looked + 61
 
 
-def test_one_like_this_candidate_that_was_never_seen_is_waited_for() -> None:
+def test_a_read_of_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration() -> None:
     """It took the lock from a record that hands had made shorter, and had it taken away likewise: 5 s both times."""
     story = Story()
     story.follows(story.lock("nobody", duration=5)).waits(3).tell(e.WatchEnded(denied=True))
@@ -101,7 +101,7 @@ def test_one_like_this_candidate_that_was_never_seen_is_waited_for() -> None:
     assert leads_at(story) >= 5 + 15
 
 
-def test_the_wait_for_who_renewed_unseen_is_not_started_anew_by_each_look() -> None:
+def test_polling_the_same_version_does_not_restart_the_wait() -> None:
     """A poll that finds the same version has missed nothing."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3)
@@ -114,7 +114,7 @@ def test_the_wait_for_who_renewed_unseen_is_not_started_anew_by_each_look() -> N
 
 
 @pytest.mark.parametrize("then", ["gone", "replaced again", "gone unseen"])
-def test_a_lock_without_a_record_that_is_read_hides_nobody_who_renewed_unseen(then: str) -> None:
+def test_a_read_of_a_lock_without_a_record_shortens_no_wait_for_an_earlier_leader(then: str) -> None:
     """The control plane, say, has changed the Endpoints of a Service meanwhile."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3)
@@ -139,7 +139,7 @@ def test_a_release_that_is_read_ends_every_wait() -> None:
 # --- a watch that is behind
 
 
-def test_a_watch_that_begins_behind_does_not_forget_who_was_seen() -> None:
+def test_a_watch_that_begins_with_an_old_version_shortens_no_wait() -> None:
     """Without a version it begins with what the API server's cache has, which a read does not rely on."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3).tell(e.WatchEnded()).reads(None)
@@ -148,14 +148,14 @@ def test_a_watch_that_begins_behind_does_not_forget_who_was_seen() -> None:
     assert leads_at(story) >= 60
 
 
-def test_a_release_that_the_watch_tells_late_is_tried_at_once() -> None:
+def test_a_release_that_a_watch_delivers_late_is_followed_by_a_write_at_once() -> None:
     """The conflict check of the write decides; who wins it waits for nobody."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3).tell(e.WatchEnded()).reads(None)
     story.sees(story.lock("")).writes().asked(e.Acquired)
 
 
-def test_half_of_a_watch_that_begins_behind_forgets_nobody() -> None:
+def test_one_object_of_a_multilock_watched_from_an_old_version_shortens_no_wait() -> None:
     """Of the half that is gone it has no version; what it tells was there before one who has that half alone."""
     story = Story(is_multilock=True)
     free = story.lock("")
@@ -167,7 +167,7 @@ def test_half_of_a_watch_that_begins_behind_forgets_nobody() -> None:
     assert leads_at(story) >= looked + 60
 
 
-def test_half_a_watch_that_begins_late_leaves_out_who_had_that_half_until_then() -> None:
+def test_a_multilock_object_recreated_before_its_watch_began_is_waited_for() -> None:
     """It was missing; its holder has created it anew, and renewed, and hands put back what was there before."""
     story = Story(is_multilock=True)
     dead, single = (story.lock("dead").record, ""), (story.lock("single", duration=60).record, "")
@@ -178,7 +178,7 @@ def test_half_a_watch_that_begins_late_leaves_out_who_had_that_half_until_then()
     story.waits(0.1).asked(e.Write)
 
 
-def test_who_takes_half_a_multilock_was_not_named() -> None:
+def test_a_leader_of_one_object_of_a_multilock_is_not_taken_for_a_nominated_candidate() -> None:
     """The other half, without an acquireTime, is of hands; so is the shorter record over who took it."""
     story = Story(is_multilock=True)
     hands, single = (story.lock("hands", acquired=None).record, ""), (story.lock("single", duration=60).record, "")
@@ -192,7 +192,7 @@ def test_who_takes_half_a_multilock_was_not_named() -> None:
 # --- the same record again
 
 
-def test_the_record_of_long_ago_that_is_there_again_starts_the_wait_anew() -> None:
+def test_an_old_record_that_is_restored_restarts_the_wait() -> None:
     """Hands have restored it from a backup: its holder may have renewed until just before."""
     story = Story()
     old = story.lock("other")
@@ -202,7 +202,7 @@ def test_the_record_of_long_ago_that_is_there_again_starts_the_wait_anew() -> No
     assert looked + 15 <= leads_at(story) < looked + 16
 
 
-def test_the_record_of_long_ago_in_the_second_object_of_a_multilock_starts_the_wait_anew() -> None:
+def test_an_old_record_restored_in_the_secondary_restarts_the_wait() -> None:
     story = Story(is_multilock=True)
     old = replace(story.lock("other"), version="101/17")
     story.follows(old).waits(3)
@@ -211,7 +211,7 @@ def test_the_record_of_long_ago_in_the_second_object_of_a_multilock_starts_the_w
     assert looked + 15 <= leads_at(story) < looked + 16
 
 
-def test_a_label_that_is_read_is_no_sign_of_life() -> None:
+def test_a_label_that_is_read_does_not_count_as_a_renewal() -> None:
     story = Story(live=True)
     old = story.lock("other")
     story.follows(old).waits(3).tell(e.WatchEnded()).reads(story.relabelled(old))
@@ -222,7 +222,7 @@ def test_a_label_that_is_read_is_no_sign_of_life() -> None:
 # --- half a multilock
 
 
-def test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same() -> None:
+def test_a_renewal_of_one_object_of_a_multilock_restarts_the_wait() -> None:
     """The other half's dead holder had a clock that was ahead: its renewTime is that of both."""
     story = Story(is_multilock=True)
     record = story.lock("UNKNOWN", duration=60).record
@@ -240,7 +240,7 @@ def test_renewals_of_one_half_count_though_the_record_of_both_stays_the_same() -
 # --- what a candidate has of its own
 
 
-def test_a_late_creation_of_ones_own_that_is_gone_then_is_not_free() -> None:
+def test_a_lock_created_late_and_missing_by_then_is_not_free() -> None:
     """It was stopped while that was under way; another has taken the lock over meanwhile, and it was deleted."""
     story = Story().wakes().reads(None).writes(after=31)
     assert story.state.phase is Phase.FOLLOWING
@@ -249,7 +249,7 @@ def test_a_late_creation_of_ones_own_that_is_gone_then_is_not_free() -> None:
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-def test_a_naming_that_is_read_over_an_earlier_one_hides_nobody_who_renewed_unseen(*, claimed: bool) -> None:
+def test_a_nomination_read_over_an_earlier_one_shortens_no_wait_for_an_earlier_leader(*, claimed: bool) -> None:
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(5).sees(story.naming())
     if claimed:
@@ -265,7 +265,7 @@ def test_a_naming_that_is_read_over_an_earlier_one_hides_nobody_who_renewed_unse
 
 
 @pytest.mark.parametrize("longest", [15, 60])
-def test_half_a_lock_that_the_elector_before_has_written_hides_nobody(longest: int) -> None:
+def test_a_multilock_half_written_by_the_previous_elector_shortens_no_wait(longest: int) -> None:
     """Hands write both halves then, for a shorter time."""
     story = Story(resume_waiting(candidate(is_multilock=True), TERM, START, longest=longest)).wakes()
     story.reads(replace(story.lock(ME, TERM), incomplete=True)).waits(1)
@@ -273,7 +273,7 @@ def test_half_a_lock_that_the_elector_before_has_written_hides_nobody(longest: i
     assert leads_at(story) >= longest
 
 
-def test_half_a_lock_that_was_written_just_now_hides_nobody() -> None:
+def test_a_multilock_half_written_a_moment_ago_shortens_no_wait() -> None:
     story = Story(is_multilock=True)
     story.follows(story.lock("long", duration=60)).waits(60)
     half = replace(story.landed(), incomplete=True)
@@ -284,7 +284,7 @@ def test_half_a_lock_that_was_written_just_now_hides_nobody() -> None:
 # --- what a wait must not be for
 
 
-def test_who_begins_before_there_is_a_lock_waits_for_a_crashed_leader_as_everybody_does() -> None:
+def test_a_candidate_that_starts_before_the_lock_exists_waits_no_longer_for_a_crashed_leader() -> None:
     """Its watch began without a version, and has told all since."""
     story = Coordinated().wakes().reads(None)
     story.waits(1).sees(story.naming("other", pristine=True))
@@ -295,7 +295,7 @@ def test_who_begins_before_there_is_a_lock_waits_for_a_crashed_leader_as_everybo
     assert leads_at(story) < renewed + 17
 
 
-def test_a_read_that_shows_the_same_changes_nothing() -> None:
+def test_a_read_of_an_unchanged_record_extends_no_wait() -> None:
     story = Coordinated()
     last = story.lock("other", "term-9")
     story.follows(last).waits(300).reads(last)
@@ -303,7 +303,7 @@ def test_a_read_that_shows_the_same_changes_nothing() -> None:
     assert leads_at(story) < 300 + 17
 
 
-def test_labels_do_not_start_the_wait_anew_though_the_watch_began_without_a_version() -> None:
+def test_labels_do_not_restart_the_wait_of_a_watch_without_a_version() -> None:
     story = Story()
     story.follows(story.lock("other")).waits(3).tell(e.WatchEnded()).reads(None).waits(1)
     seen = story.lock("other")
@@ -313,7 +313,7 @@ def test_labels_do_not_start_the_wait_anew_though_the_watch_began_without_a_vers
     assert story.waits(3).all(e.Write)
 
 
-def test_who_was_read_after_a_conflict_is_waited_for_though_the_lock_is_gone_then() -> None:
+def test_a_holder_read_after_a_conflict_is_waited_for_when_the_lock_is_deleted() -> None:
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(60).fails(Kind.CONFLICT).waits(2)
     story.reads(story.lock("short", duration=5)).tell(e.WatchEnded())

@@ -13,7 +13,7 @@ from kleader.election.state import Phase
 from tests.support.election import ME, START, TERM, WALL, Story
 
 
-def test_a_wait_that_is_over_tells_the_holder_its_age_and_the_wait_that_would_have_done() -> None:
+def test_the_end_of_wait_names_the_holder_its_age_and_a_sufficient_wait() -> None:
     story = Story(wait_until=START + 8)
     story.follows(story.lock("other", renewed=WALL - 3 * SECOND))
     gave_up = story.waits(8).asked(e.AcquireFailed)
@@ -44,7 +44,7 @@ def test_a_write_under_way_when_the_wait_ends_may_still_acquire() -> None:
     story.writes().asked(e.Acquired)
 
 
-def test_who_gives_up_with_an_acquiring_write_unanswered_first_releases_what_may_be_its_own() -> None:
+def test_a_candidate_that_ends_with_an_unanswered_acquisition_first_releases_it() -> None:
     story = Story(wait_until=START + 5)
     story.wakes().reads(story.lock(""))
     landed = story.landed()
@@ -56,7 +56,7 @@ def test_who_gives_up_with_an_acquiring_write_unanswered_first_releases_what_may
     assert story.writes().asked(e.AcquireFailed).status == 125
 
 
-def test_who_gives_up_in_doubt_tries_no_longer_than_one_request_may_take() -> None:
+def test_a_candidate_that_ends_in_doubt_tries_for_at_most_one_request_timeout() -> None:
     story = Story(wait_until=START + 1).wakes().reads(None)
     story.fails(Kind.UNREACHABLE, after=2)
     assert story.asked(e.Get).timeout == 5
@@ -64,7 +64,7 @@ def test_who_gives_up_in_doubt_tries_no_longer_than_one_request_may_take() -> No
     story.asked(e.AcquireFailed)
 
 
-def test_one_try_gives_up_on_a_held_lock_at_once() -> None:
+def test_no_wait_gives_up_on_a_held_lock_at_once() -> None:
     story = Story(one_try=True)
     story.wakes().reads(story.lock("other"))
     assert story.asked(e.AcquireFailed).status == 124
@@ -72,27 +72,27 @@ def test_one_try_gives_up_on_a_held_lock_at_once() -> None:
     assert not story.all(e.Watch)
 
 
-def test_one_try_takes_a_free_lock() -> None:
+def test_no_wait_takes_a_free_lock() -> None:
     story = Story(one_try=True)
     story.wakes().reads(story.lock("")).writes().asked(e.Acquired)
 
 
-def test_one_try_that_loses_its_race_gives_up() -> None:
+def test_no_wait_gives_up_after_a_lost_race() -> None:
     story = Story(one_try=True).wakes().reads(None).fails(Kind.CONFLICT)
     assert story.asked(e.AcquireFailed) == e.AcquireFailed("the lock could not be acquired in time", 124)
 
 
-def test_one_try_that_cannot_read_gives_up_with_125() -> None:
+def test_no_wait_without_a_read_ends_with_125() -> None:
     assert Story(one_try=True).wakes().fails(Kind.UNREACHABLE).asked(e.AcquireFailed).status == 125
 
 
-def test_two_objects_that_differ_are_held_by_nobody_whom_people_know() -> None:
+def test_a_multilock_with_two_holders_is_reported_without_a_holder() -> None:
     story = Story(wait_until=START + 8)
     story.follows(story.lock(UNKNOWN))
     assert story.waits(8).asked(e.AcquireFailed).reason.startswith("held by somebody unknown, last renewed ")
 
 
-def test_one_try_counts_a_malformed_record_as_held_and_as_a_failure_for_nobody_will_release_it() -> None:
+def test_no_wait_fails_on_a_malformed_record() -> None:
     broken = Observed(Record(), "", "7", "spec.holderIdentity is not a string")
     story = Story(one_try=True).wakes().reads(broken)
     gave_up = story.asked(e.AcquireFailed)
@@ -100,7 +100,7 @@ def test_one_try_counts_a_malformed_record_as_held_and_as_a_failure_for_nobody_w
     assert story.asked(e.Report).message == gave_up.reason  # which the loop then says once
 
 
-def test_wait_live_gives_up_on_the_first_renewal_seen() -> None:
+def test_wait_live_gives_up_on_the_first_observed_renewal() -> None:
     story = Story(live=True).follows()
     gave_up = story.sees(story.lock("other", renewed=WALL + 2 * SECOND)).asked(e.AcquireFailed)
     assert gave_up == e.AcquireFailed("held by other, which is alive: it has just renewed the lock", 124)
@@ -131,7 +131,7 @@ def half_taken(story: Story, holder: str, incarnation: str, second: tuple[Record
     return pair(story, (story.lock(holder).record, incarnation), second)
 
 
-def test_wait_live_does_not_take_the_loss_of_half_a_lock_for_a_renewal() -> None:
+def test_wait_live_does_not_take_a_missing_object_of_a_multilock_for_a_renewal() -> None:
     for bare in (None, (Record(), "")):
         story = Story(live=True, is_multilock=True).follows(both(Story())).waits(5)
         story.sees(pair(story, bare, OTHERS, holder="other"))
@@ -139,7 +139,7 @@ def test_wait_live_does_not_take_the_loss_of_half_a_lock_for_a_renewal() -> None
         assert story.waits(15).all(e.Write)
 
 
-def test_wait_live_does_not_take_half_a_write_of_its_own_for_a_renewal() -> None:
+def test_wait_live_does_not_take_its_own_half_done_write_for_a_renewal() -> None:
     """However often."""
     story = Story(live=True, is_multilock=True).follows(both(Story())).waits(15)
     for _ in range(2):
@@ -148,20 +148,20 @@ def test_wait_live_does_not_take_half_a_write_of_its_own_for_a_renewal() -> None
     story.writes().asked(e.Acquired)
 
 
-def test_wait_live_gives_up_when_half_a_lock_is_renewed_by_who_took_it() -> None:
+def test_wait_live_gives_up_when_the_holder_of_one_object_renews_it() -> None:
     story = Story(live=True, is_multilock=True).follows(both(Story())).waits(15).fails(Kind.CONFLICT)
     story.reads(mine := half_taken(story, ME, TERM)).waits(2)
     renewed = replace(mine, components=(mine.components[0], (story.lock("other").record, "")), version=story.version())
     assert story.sees(replace(renewed, record=story.lock(UNKNOWN).record)).asked(e.AcquireFailed).status == 124
 
 
-def test_wait_live_gives_up_when_another_takes_half_a_lock() -> None:
+def test_wait_live_gives_up_when_another_candidate_takes_one_object() -> None:
     story = Story(live=True, is_multilock=True).follows(both(Story()))
     assert story.sees(half_taken(story, "rival", "of rival")).asked(e.AcquireFailed).status == 124
 
 
 @pytest.mark.parametrize("fault", ["", "it is malformed"])
-def test_wait_live_does_not_take_a_record_that_is_gone_for_a_release(fault: str) -> None:
+def test_wait_live_does_not_take_a_missing_record_for_a_release(fault: str) -> None:
     """Hands have replaced the object, or spoiled it, and the holder may be dead."""
     story = Story(live=True).follows()
     assert not story.sees(Observed(Record(), version="900", fault=fault)).all(e.AcquireFailed)
@@ -190,7 +190,7 @@ def test_wait_live_ends_with_125_when_the_api_server_has_not_answered_for_a_leas
     assert story.asked(e.AcquireFailed) == e.AcquireFailed("it was unreachable", 125)
 
 
-def test_wait_live_forgives_an_outage_that_is_shorter() -> None:
+def test_wait_live_survives_an_outage_shorter_than_a_lease_duration() -> None:
     story = Story(live=True).wakes().fails(Kind.UNREACHABLE, after=5)
     story.waits(5).reads(story.lock("other"))
     assert not story.waits(14).all(e.AcquireFailed)
@@ -200,7 +200,7 @@ def test_wait_live_forgives_an_outage_that_is_shorter() -> None:
 
 
 @pytest.mark.parametrize("wait", [-0.1, 0.1])
-def test_a_wait_that_is_over_before_the_first_answer_is_one_try(wait: float) -> None:
+def test_a_wait_that_ends_before_the_first_response_is_one_try(wait: float) -> None:
     """It was over before the credentials were read, or while the API server was asked."""
     story = Story(wait_until=START + wait).wakes()
     assert story.waits(0.3).actions == []

@@ -24,7 +24,7 @@ def test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_dur
     assert (write.base, write.record.transitions) == (None, 0)
 
 
-def test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write() -> None:
+def test_a_recreated_lock_begins_a_term_only_after_a_lease_duration_and_a_fresh_write() -> None:
     """It may have been there and been deleted again just before, and its holder not have noticed."""
     story = Story().follows().sees(None).waits(15).writes()
     assert not story.all(e.Acquired)
@@ -36,7 +36,7 @@ def test_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fr
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None:
+def test_a_creation_confirmed_by_a_read_begins_no_term_sooner() -> None:
     story = Story().follows().sees(None).waits(15)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).asked(e.Get)
@@ -44,13 +44,13 @@ def test_a_lock_found_to_be_ones_own_creation_makes_a_leader_no_sooner() -> None
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_a_lock_that_is_held_and_taken_over_starts_the_wait_anew() -> None:
+def test_a_held_lock_that_is_taken_over_restarts_the_wait() -> None:
     story = Story().follows().sees(None).waits(15).writes().waits(2).fails(Kind.CONFLICT)
     story.reads(story.lock("other")).idles(14.9)
     assert (story.state.phase, story.state.incarnation) == (Phase.FOLLOWING, f"{TERM}.1")
 
 
-def test_a_lock_that_is_held_and_not_renewed_in_time_is_held_no_more() -> None:
+def test_a_holding_candidate_that_cannot_renew_in_time_stops_holding() -> None:
     """Another may have taken it since, and its record may have been put back: the next term has another incarnation."""
     story = Story().follows().sees(None).waits(15).writes()
     mine = story.state.observed
@@ -63,7 +63,7 @@ def test_a_lock_that_is_held_and_not_renewed_in_time_is_held_no_more() -> None:
     story.writes().asked(e.Acquired)
 
 
-def test_ones_own_record_under_another_version_raises_the_wait_of_who_holds_the_lock() -> None:
+def test_a_candidates_record_in_a_new_version_extends_the_wait_of_a_holding_candidate() -> None:
     """It may have been put back over another's; the lock is renewed meanwhile."""
     story = Story().follows().sees(None).waits(15).writes().renews(9.9)
     assert story.state.observed
@@ -82,7 +82,7 @@ def test_a_renewal_that_was_sent_before_safe_at_begins_no_term_when_it_is_answer
     assert story.writes().asked(e.Acquired).stop_at == story.now + 10
 
 
-def test_a_holding_candidate_recreates_a_deleted_lock_and_waits_once_more() -> None:
+def test_a_holding_candidate_recreates_a_deleted_lock_and_waits_again() -> None:
     story = Story().follows().sees(None).waits(15).writes().waits(2).fails(Kind.MISSING)
     assert story.reads(None).asked(e.Write).base is None
     story.writes().renews(14.9)
@@ -90,7 +90,7 @@ def test_a_holding_candidate_recreates_a_deleted_lock_and_waits_once_more() -> N
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_ones_own_record_that_is_there_again_after_a_lost_creation_raises_the_wait_of_who_holds_the_lock() -> None:
+def test_a_candidates_record_restored_after_a_lost_creation_extends_the_wait() -> None:
     """The object was gone: another's record, and then this candidate's, may have been put back."""
     story = Story().follows().sees(None).waits(15).writes()
     mine = story.state.observed
@@ -103,7 +103,7 @@ def test_ones_own_record_that_is_there_again_after_a_lost_creation_raises_the_wa
 
 
 @pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.DENIED, Kind.REFUSED])
-def test_a_creation_that_is_refused_is_no_trace_of_a_holder(kind: Kind) -> None:
+def test_a_refused_creation_does_not_count_as_a_holder(kind: Kind) -> None:
     """A cold start before the RoleBinding is there, or under load."""
     story = Story().wakes().reads(None).fails(kind).waits(5)
     if isinstance(story.state.pending, e.Get):
@@ -111,7 +111,7 @@ def test_a_creation_that_is_refused_is_no_trace_of_a_holder(kind: Kind) -> None:
     story.writes().asked(e.Acquired)
 
 
-def test_a_refusal_to_create_what_is_gone_leaves_the_holder_to_be_waited_for() -> None:
+def test_a_refused_creation_of_a_deleted_lock_does_not_end_the_wait() -> None:
     story = Story().follows().sees(None).waits(15).fails(Kind.THROTTLED).waits(5)
     assert not story.writes().all(e.Acquired)
     assert story.state.phase is Phase.HOLDING
@@ -125,13 +125,13 @@ def test_a_holding_candidate_that_may_not_go_on_ends_without_a_release() -> None
     assert story.fails(Kind.DENIED, half_done=True).asked(e.AcquireFailed).status == 125
 
 
-def test_a_lock_that_may_not_be_led_with_yet_is_left_to_run_out_at_the_end() -> None:
+def test_a_holding_candidate_that_ends_lets_the_lock_run_out() -> None:
     """An empty holder would say that all who led before are dead."""
     story = Story().follows().sees(None).waits(15).writes()
     assert not story.tell(e.AllProcessesExited(release=True)).asked(e.Released).released
 
 
-def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_ones_own() -> None:
+def test_a_deleted_lock_is_waited_for_with_at_least_the_candidates_own_duration() -> None:
     """A holder that was not seen could have taken it meanwhile."""
     story = Story().follows()
     free = story.lock("")
@@ -141,7 +141,7 @@ def test_a_shorter_duration_on_a_vanished_lock_does_not_shorten_the_wait_below_o
 
 
 @pytest.mark.parametrize("shown", ["edited", "malformed", "half malformed", "named"])
-def test_a_shorter_record_over_who_may_still_run_does_not_shorten_the_wait_for_a_vanished_lock(shown: str) -> None:
+def test_a_shorter_record_does_not_shorten_the_wait_for_a_deleted_lock(shown: str) -> None:
     """Neither one edited by hand, nor one that cannot be read any more, nor a nomination by the control plane."""
     story = Story().follows(Story().lock("long", duration=60)).waits(1)
     short = {"edited": story.lock("long", duration=1), "malformed": replace(story.lock(), record=Record(), fault="0 s")}
@@ -151,7 +151,7 @@ def test_a_shorter_record_over_who_may_still_run_does_not_shorten_the_wait_for_a
     assert story.waits(0.1).asked(e.Write).base is None
 
 
-def test_a_wait_for_a_vanished_lock_is_not_started_anew_by_reading_again_that_it_is_missing() -> None:
+def test_a_second_read_of_a_missing_lock_does_not_restart_the_wait() -> None:
     story = Story().follows().sees(None)
     story.waits(4).tell(e.WatchEnded("the connection was reset"))
     story.asked(e.Get)
@@ -159,20 +159,20 @@ def test_a_wait_for_a_vanished_lock_is_not_started_anew_by_reading_again_that_it
     story.waits(0.1).asked(e.Write)
 
 
-def test_a_deletion_that_a_late_watch_tells_before_the_next_holder_makes_nobody_wait_less() -> None:
+def test_a_deletion_that_a_watch_delivers_late_shortens_no_wait() -> None:
     """The creation conflicts; who has the lock is waited for in full."""
     story = Story().follows(Story().lock("short", duration=5)).waits(1).sees(None).waits(15)
     story.fails(Kind.CONFLICT).waits(2).reads(story.lock("long", duration=60)).idles(59.9)
     story.waits(0.1).asked(e.Write)
 
 
-def test_a_vanished_lock_that_its_leader_recreates_is_held() -> None:
+def test_a_deleted_lock_that_its_leader_recreates_is_held() -> None:
     story = Story().follows().sees(None).waits(3)
     story.sees(story.lock("other")).idles(14.9)
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_vanished_lock_that_is_created_anew_without_a_record_is_not_free(*, told: bool) -> None:
+def test_a_deleted_lock_that_is_recreated_without_a_record_is_not_free(*, told: bool) -> None:
     """Nobody has given it up: the control plane does so with the Endpoints of a Service, and a manifest with others."""
     story = Story().follows(Story().lock("other", duration=40)).waits(30)
     bare = Observed(Record(), version="900")
@@ -186,7 +186,7 @@ def test_a_vanished_lock_that_is_created_anew_without_a_record_is_not_free(*, to
     story.writes().asked(e.Acquired)
 
 
-def test_one_that_was_created_anew_without_a_record_once_more_is_waited_for_anew() -> None:
+def test_a_lock_recreated_twice_without_a_record_restarts_the_wait() -> None:
     """Whoever had it in between may run; a conflict alone tells of it."""
     story = Story().follows().sees(None).sees(Observed(Record(), version="900")).waits(15)
     story.fails(Kind.CONFLICT).waits(2).reads(Observed(Record(), version="902"))
@@ -194,7 +194,7 @@ def test_one_that_was_created_anew_without_a_record_once_more_is_waited_for_anew
     assert story.waits(0.1).asked(e.Write).base is not None
 
 
-def test_a_lock_that_vanished_under_the_write_is_not_free() -> None:
+def test_a_lock_deleted_during_a_write_is_not_free() -> None:
     story = Story().follows().waits(15)
     story.fails(Kind.MISSING)
     story.asked(e.Get)
@@ -202,7 +202,7 @@ def test_a_lock_that_vanished_under_the_write_is_not_free() -> None:
     assert story.waits(0.1).asked(e.Write).base is None
 
 
-def test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_makes_a_leader_no_sooner() -> None:
+def test_a_missing_lock_after_an_unanswered_creation_begins_no_term_sooner() -> None:
     """Another may have taken it when it ran out, and not have noticed that it was deleted."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(None)
     assert story.pending(e.Write).base is None
@@ -211,7 +211,7 @@ def test_a_lock_that_may_have_been_created_without_an_answer_and_is_not_there_ma
     assert "the command starts in 15s" in story.asked(e.Report).message
 
 
-def test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_by_then_is_not_free() -> None:
+def test_a_lock_without_a_record_after_an_unanswered_creation_is_not_free() -> None:
     """Likewise, where it was replaced rather than deleted."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(Observed(Record(), version="900"))
     assert "acquiring it in 15s" in story.asked(e.Report).message
@@ -219,7 +219,7 @@ def test_a_lock_that_may_have_been_created_without_an_answer_and_has_no_record_b
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_a_lock_that_may_have_been_created_without_an_answer_and_is_anothers_is_not_had_sooner() -> None:
+def test_another_holders_lock_after_an_unanswered_creation_is_not_acquired_sooner() -> None:
     """Likewise, where hands put a shorter record over whoever took it."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(8)
     story.reads(story.lock("nobody", duration=5)).idles(14.9)
@@ -234,7 +234,7 @@ def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> None:
+def test_a_lock_created_by_another_and_deleted_is_not_free() -> None:
     """Who creates it next starts nothing for a lease duration: that candidate may run, and not have noticed."""
     story = Story().wakes().reads(None).fails(Kind.CONFLICT).reads(None).waits(2).reads(None)
     assert story.asked(e.Write).base is None
@@ -243,19 +243,19 @@ def test_a_lock_that_somebody_created_first_and_that_vanished_is_not_free() -> N
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_the_successor_of_a_waiting_elector_does_not_take_a_missing_lock_for_free() -> None:
+def test_the_replacement_of_a_waiting_elector_does_not_take_a_missing_lock_for_free() -> None:
     story = Story(resume_waiting(candidate(), TERM, START)).wakes().reads(None)
     story.idles(14.9)
     assert story.waits(0.1).asked(e.Write).base is None
 
 
-def test_the_successor_of_a_waiting_elector_waits_for_as_long_as_its_predecessor_saw_the_lock_held() -> None:
+def test_the_replacement_of_a_waiting_elector_waits_out_the_longest_observed_duration() -> None:
     story = Story(resume_waiting(candidate(), TERM, START, longest=60)).wakes().reads(None)
     story.idles(59.9)
     assert story.waits(0.1).asked(e.Write).base is None
 
 
-def test_whoever_has_the_lock_by_then_does_not_shorten_that() -> None:
+def test_a_later_holder_does_not_shorten_a_replacement_electors_wait() -> None:
     """Who had it may run beside a holder that hands have let in."""
     story = (
         Story(resume_waiting(candidate(), TERM, START, longest=60)).waits(10).reads(Story().lock("other", duration=5))
@@ -264,14 +264,14 @@ def test_whoever_has_the_lock_by_then_does_not_shorten_that() -> None:
     assert story.waits(0.1).asked(e.Write).base is not None
 
 
-def test_the_longest_duration_that_was_seen_is_that_of_every_later_wait() -> None:
+def test_the_longest_observed_duration_holds_for_every_later_wait() -> None:
     """Whoever had it may have come back unseen."""
     story = Story()
     story.follows(story.lock("other", duration=200)).waits(200).writes().asked(e.Acquired)
     story.tell(e.Restart("term-2")).reads(story.lock("other")).idles(199.9)
 
 
-def test_whoever_gives_the_lock_up_by_then_does() -> None:
+def test_a_release_ends_a_replacement_electors_wait() -> None:
     """It has seen to it that all before are dead."""
     story = Story(resume_waiting(candidate(), TERM, START, longest=60)).wakes().reads(Story().lock(""))
     assert story.asked(e.Write).base is not None
@@ -293,7 +293,7 @@ def halves(story: Story, primary: Observed | None, secondary: Observed | None) -
     )
 
 
-def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and_a_fresh_write() -> None:
+def test_a_recreated_object_of_a_multilock_begins_a_term_only_after_a_lease_duration() -> None:
     """It may have been there and been deleted again just before, by who keeps to the missing object alone."""
     story = Story(is_multilock=True).follows()
     story.sees(halves(story, story.lock("other"), None)).waits(15)
@@ -306,7 +306,7 @@ def test_half_a_lock_created_anew_makes_a_leader_only_after_a_lease_duration_and
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_half_a_lock_that_is_missing_makes_the_lock_not_free_though_the_other_half_is_released() -> None:
+def test_a_multilock_with_a_missing_object_is_not_free_though_the_other_is_released() -> None:
     """Whoever keeps to the missing half alone may live on."""
     story = Story(is_multilock=True)
     other = story.lock("other")
@@ -315,7 +315,7 @@ def test_half_a_lock_that_is_missing_makes_the_lock_not_free_though_the_other_ha
     story.waits(0.1).asked(e.Write)
 
 
-def test_half_a_lock_that_was_never_there_is_led_on_at_once_when_the_other_half_is_released() -> None:
+def test_a_released_multilock_whose_secondary_never_existed_is_led_at_once() -> None:
     """The first use of a multilock."""
     story = Story(is_multilock=True, one_try=True).wakes()
     story.reads(halves(story, story.lock(""), None)).writes().asked(e.Acquired)
@@ -325,14 +325,14 @@ def test_half_a_lock_that_was_never_there_is_led_on_at_once_when_the_other_half_
 
 
 @pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.DENIED, Kind.REFUSED])
-def test_a_refusal_to_create_the_missing_half_is_no_trace_of_a_holder(kind: Kind) -> None:
+def test_a_refused_creation_of_a_missing_object_does_not_count_as_a_holder(kind: Kind) -> None:
     story = Story(is_multilock=True).wakes()
     half = halves(story, story.lock(""), None)
     story.reads(half).fails(kind).waits(5)
     story.reads(half).writes().asked(e.Acquired)
 
 
-def test_a_half_that_was_seen_is_touched_whatever_was_refused() -> None:
+def test_an_observed_object_of_a_multilock_counts_whatever_was_refused() -> None:
     story = Story(is_multilock=True).wakes()
     story.reads(halves(story, story.lock(""), None)).fails(Kind.THROTTLED).waits(5)
     story.reads(halves(story, None, story.lock(""))).waits(14.9)
@@ -340,13 +340,13 @@ def test_a_half_that_was_seen_is_touched_whatever_was_refused() -> None:
     story.waits(0.1).asked(e.Write)
 
 
-def test_half_a_lock_that_is_handed_over_is_handed_over_to_nobody() -> None:
+def test_a_multilock_handed_over_in_one_object_alone_is_not_handed_over() -> None:
     story = Story(is_multilock=True).follows()
     half = replace(halves(story, story.lock(ME), None), handed_over=True)
     story.sees(half).idles(14.9)
 
 
-def test_a_leader_recreates_the_half_that_is_missing() -> None:
+def test_a_leader_recreates_a_missing_object_of_its_multilock() -> None:
     story = Story(is_multilock=True).leads().waits(2)
     mine = story.state.observed
     story.fails(Kind.CONFLICT, half_done=True)
@@ -355,19 +355,19 @@ def test_a_leader_recreates_the_half_that_is_missing() -> None:
     story.writes().asked(e.Renewed)
 
 
-def test_a_multilock_of_which_nothing_was_read_is_free_when_there_is_neither() -> None:
+def test_a_multilock_without_both_objects_is_free_at_the_first_read() -> None:
     story = Story(is_multilock=True).wakes().fails(Kind.UNREACHABLE)
     story.waits(5).reads(None).asked(e.Write)
 
 
-def test_a_multilock_of_which_half_was_created_makes_no_leader_at_once_when_it_is_gone() -> None:
+def test_a_half_created_multilock_that_is_deleted_begins_no_term_at_once() -> None:
     """Another candidate may have taken that half since."""
     story = Story(is_multilock=True).wakes().reads(None).fails(Kind.THROTTLED, half_done=True)
     story.waits(20).reads(None).writes().renews(14.9)
     assert story.state.phase is Phase.HOLDING
 
 
-def test_the_next_elector_of_a_waiting_candidate_takes_a_multilock_that_it_finds_to_be_its_own_for_anothers() -> None:
+def test_a_replacement_elector_takes_its_predecessors_multilock_record_for_anothers() -> None:
     story = Story(resume_waiting(candidate(is_multilock=True), f"{TERM}.1", START)).wakes()
     story.reads(story.lock(ME, TERM)).idles(14.9)
     story.waits(0.1).writes().asked(e.Acquired)
@@ -376,7 +376,7 @@ def test_the_next_elector_of_a_waiting_candidate_takes_a_multilock_that_it_finds
 # --- a new candidacy
 
 
-def test_a_new_candidacy_waits_out_what_the_last_one_left_behind() -> None:
+def test_a_new_candidacy_waits_out_the_record_of_the_last_one() -> None:
     story = Story().leads()
     left = story.state.observed
     story.tell(e.Restart("term-2"))
@@ -391,7 +391,7 @@ def test_a_new_candidacy_does_not_take_a_missing_lock_for_free() -> None:
     story.idles(14.9)
 
 
-def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_that_is_gone_by_then() -> None:
+def test_a_new_candidacy_waits_for_an_observed_holder_whose_lock_is_deleted() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
     assert story.asked(e.Lost).kill_now
     story.tell(e.Restart("term-2")).reads(None)
@@ -399,7 +399,7 @@ def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_th
     assert story.waits(0.1).asked(e.Write).base is None
 
 
-def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_shorter_one_has_it_by_then() -> None:
+def test_a_new_candidacy_waits_for_an_observed_holder_with_a_longer_duration() -> None:
     """Whoever has never seen the lock held takes a deleted one at once."""
     story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
     story.tell(e.Restart("term-2")).reads(story.lock("short", duration=5))
@@ -408,7 +408,7 @@ def test_a_new_candidacy_waits_for_who_was_seen_to_have_taken_the_lock_though_a_
 
 
 @pytest.mark.parametrize("to", ["", "long"], ids=["released", "handed over"])
-def test_a_new_candidacy_waits_for_who_was_seen_to_have_the_lock_after_its_release(to: str) -> None:
+def test_a_new_candidacy_waits_for_a_holder_observed_after_its_own_release(to: str) -> None:
     story = Story().leads().tell(e.AllProcessesExited(release=True, to=to)).fails(Kind.UNREACHABLE)
     longest = story.reads(story.lock("long", duration=60)).state.longest
     story = Story(resume_waiting(candidate(), "term-2", START, longest=longest)).wakes().reads(None)

@@ -44,7 +44,7 @@ def may_run_until(renewed: float) -> float:
     return TIMING.kill_at(renewed)
 
 
-def test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none() -> None:
+def test_a_candidates_old_record_restored_over_a_leader_begins_no_term() -> None:
     """Hands have put it there; the leader may not know, and renew nothing more."""
     story = Story()
     claim = story.wakes().reads(None).landed()
@@ -54,7 +54,7 @@ def test_ones_own_claim_of_long_ago_that_is_restored_over_a_leader_makes_none() 
     assert leads_at(story) >= told + 15
 
 
-def test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none() -> None:
+def test_a_candidates_old_record_read_over_a_leader_begins_no_term() -> None:
     """Likewise; and the leader has renewed unseen."""
     story = Story()
     claim = story.wakes().reads(None).landed()
@@ -64,7 +64,7 @@ def test_ones_own_claim_of_long_ago_that_is_read_over_a_leader_makes_none() -> N
     assert leads_at(story) >= looked + 15
 
 
-def test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_once() -> None:
+def test_a_multilock_write_that_the_watch_shows_object_by_object_begins_a_term_at_once() -> None:
     """Of a multilock, all of it before the answer; in between the halves have not one holder."""
     story = Story(is_multilock=True)
     other = story.lock("")
@@ -77,7 +77,7 @@ def test_ones_own_write_of_which_the_watch_tells_half_by_half_makes_a_leader_at_
     story.sees(seen).tell(e.WriteDone(story.pending(e.Write), seen)).asked(e.Acquired)
 
 
-def test_a_record_of_which_half_was_anothers_meanwhile_that_is_restored_makes_no_leader() -> None:
+def test_a_restored_record_of_a_multilock_with_another_holder_in_between_begins_no_term() -> None:
     """Whoever had that half may lead by it alone."""
     story = Story(is_multilock=True).follows().waits(15)
     claim = story.landed()
@@ -90,7 +90,7 @@ def test_a_record_of_which_half_was_anothers_meanwhile_that_is_restored_makes_no
     assert leads_at(story) >= looked + 15
 
 
-def test_ones_own_write_of_which_the_watch_tells_before_its_answer_makes_a_leader_at_once() -> None:
+def test_a_write_that_the_watch_shows_before_its_response_begins_a_term_at_once() -> None:
     story = Story()
     story.follows(story.lock("other", duration=60)).waits(3).sees(story.lock("short", duration=5)).waits(60)
     landed = story.landed()
@@ -98,7 +98,7 @@ def test_ones_own_write_of_which_the_watch_tells_before_its_answer_makes_a_leade
 
 
 @pytest.mark.parametrize("older", [0, 1_000_000])
-def test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader(older: int) -> None:
+def test_a_candidates_own_record_in_a_new_version_begins_no_term(older: int) -> None:
     """Its answer was lost; then another has taken it over, unseen, and hands have restored it, or an earlier one."""
     story, own = holding()
     looked = cut_off(story, 50)
@@ -107,7 +107,7 @@ def test_ones_own_record_that_is_read_again_in_another_version_makes_no_leader(o
     assert leads_at(story) >= looked + 15
 
 
-def test_a_claim_that_is_restored_while_ones_own_write_is_under_way_makes_no_leader() -> None:
+def test_an_old_record_restored_during_a_write_begins_no_term() -> None:
     """The write was for the lock of another, who was overtaken by a third."""
     story, claim = overtaken()
     story.waits(15).pending(e.Write)
@@ -117,7 +117,7 @@ def test_a_claim_that_is_restored_while_ones_own_write_is_under_way_makes_no_lea
     assert leads_at(story) >= may_run_until(renewed)
 
 
-def test_an_earlier_claim_that_is_restored_beside_a_write_that_never_came_makes_no_leader() -> None:
+def test_an_old_record_restored_after_a_lost_write_begins_no_term() -> None:
     """It was one's own still at the last look; another has taken it over since."""
     story, own = holding()
     story.waits(15).fails(Kind.UNREACHABLE, after=1).waits(2)
@@ -126,7 +126,7 @@ def test_an_earlier_claim_that_is_restored_beside_a_write_that_never_came_makes_
     assert leads_at(story) >= may_run_until(renewed)
 
 
-def test_a_claim_that_is_restored_where_another_write_has_no_answer_makes_no_leader() -> None:
+def test_an_old_record_restored_after_an_unanswered_write_begins_no_term() -> None:
     story, claim = overtaken()
     story.waits(15).fails(Kind.UNREACHABLE, after=1)
     renewed = cut_off(story, 80)
@@ -134,7 +134,7 @@ def test_a_claim_that_is_restored_where_another_write_has_no_answer_makes_no_lea
     assert leads_at(story) >= may_run_until(renewed)
 
 
-def test_a_claim_that_is_the_first_word_of_a_watch_makes_no_leader() -> None:
+def test_an_old_record_in_the_first_event_of_a_watch_begins_no_term() -> None:
     """The lock was missing when it was read last; a leader has created it anew, and renewed."""
     story, claim = overtaken()
     story.waits(2).tell(e.WatchEnded()).reads(None)
@@ -145,7 +145,7 @@ def test_a_claim_that_is_the_first_word_of_a_watch_makes_no_leader() -> None:
     assert leads_at(story) >= may_run_until(renewed)
 
 
-def test_a_claim_that_is_told_again_after_its_own_late_answer_makes_no_leader() -> None:
+def test_an_old_record_restored_after_its_own_late_response_begins_no_term() -> None:
     """The elector was stopped for longer than another needed to take the lock over."""
     story = Story().follows().waits(15)
     write, claim = story.pending(e.Write), story.landed()
@@ -156,7 +156,7 @@ def test_a_claim_that_is_told_again_after_its_own_late_answer_makes_no_leader() 
     assert leads_at(story) >= may_run_until(renewed)
 
 
-def test_a_naming_that_is_restored_makes_no_leader() -> None:
+def test_a_restored_nomination_begins_no_term() -> None:
     """Its own write never arrived; another was named after it, unseen."""
     story = Coordinated()
     story.follows(story.lock("other")).waits(18)
@@ -168,14 +168,14 @@ def test_a_naming_that_is_restored_makes_no_leader() -> None:
     assert leads_at(story) >= may_run_until(renewed)
 
 
-def test_a_successor_takes_its_predecessors_claim_for_one_of_long_ago() -> None:
+def test_a_replacement_elector_waits_out_a_record_of_the_previous_elector() -> None:
     """It does not know when that was written, nor that it may have been restored."""
     story = Story(resume_waiting(candidate(), TERM, START)).wakes()
     story.reads(story.lock(story.state.me.identity, TERM))
     assert leads_at(story) >= may_run_until(0)
 
 
-def test_ones_own_record_that_is_restored_is_not_released() -> None:
+def test_a_candidates_restored_record_is_not_released() -> None:
     """An empty holder would say that the leader's command is dead."""
     story, own = holding()
     looked = cut_off(story, 60)
@@ -184,7 +184,7 @@ def test_ones_own_record_that_is_restored_is_not_released() -> None:
     assert story.tell(e.AllProcessesExited(release=True)).asked(e.Released).released is False
 
 
-def test_half_a_record_of_long_ago_makes_no_leader_of_who_has_just_written_the_other() -> None:
+def test_an_old_record_restored_in_one_object_of_a_multilock_begins_no_term() -> None:
     """Hands have put it back over a leader, who may have renewed until then."""
     story = Story(is_multilock=True)
     old = story.follows().waits(15).landed()
@@ -200,7 +200,7 @@ def test_half_a_record_of_long_ago_makes_no_leader_of_who_has_just_written_the_o
 
 
 @pytest.mark.parametrize("transfer", ["", "next"])
-def test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let_be(transfer: str) -> None:
+def test_a_record_restored_after_an_unanswered_release_is_not_released_again(transfer: str) -> None:
     """Another has led since, until hands put it back."""
     story = Story().leads()
     term = story.state.observed
@@ -210,7 +210,7 @@ def test_a_lock_that_was_released_without_an_answer_and_is_ones_own_again_is_let
 
 
 @pytest.mark.parametrize("transfer", ["", "next"])
-def test_a_multilock_that_was_released_by_half_and_is_ones_own_again_is_let_be(transfer: str) -> None:
+def test_a_record_restored_after_a_half_done_release_is_not_released_again(transfer: str) -> None:
     """Who knows that half alone has led since, until hands put it back; the other half had a new label."""
     story = Story(is_multilock=True).leads()
     term = story.state.observed
@@ -219,14 +219,14 @@ def test_a_multilock_that_was_released_by_half_and_is_ones_own_again_is_let_be(t
     assert story.reads(restored(story, term)).asked(e.Released).released is False
 
 
-def test_a_release_that_was_not_done_is_tried_again() -> None:
+def test_a_release_that_did_not_arrive_is_sent_again() -> None:
     story = Story().leads()
     term = story.state.observed
     story.tell(e.AllProcessesExited(release=True)).fails(Kind.UNREACHABLE, after=0.5).waits(0.5).reads(term)
     assert story.writes().asked(e.Released).released
 
 
-def test_a_creation_of_long_ago_makes_no_leader_of_who_saw_nobody() -> None:
+def test_a_restored_creation_begins_no_term_of_a_candidate_that_observed_no_holder() -> None:
     """Its answer was lost; another has taken it over, unseen, until hands put it back."""
     story = Story().wakes().reads(None)
     created = story.landed()

@@ -27,7 +27,7 @@ def test_a_release_empties_the_holder_for_a_second_and_keeps_the_transitions() -
     assert story.writes().asked(e.Released) == e.Released(released=True)
 
 
-def test_a_leader_does_not_release_before_it_is_told_that_nothing_is_alive() -> None:
+def test_a_leader_does_not_release_before_its_processes_have_exited() -> None:
     story = Story().leads()
     for _ in range(20):
         story.waits(2)
@@ -44,7 +44,7 @@ def test_one_conflict_is_read_and_retried() -> None:
     assert story.writes().asked(e.Released).released
 
 
-def test_a_release_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
+def test_a_release_during_a_renewal_waits_for_its_response() -> None:
     story = Story().leads().waits(2)
     renewal = story.landed()
     assert story.tell(EMPTIED).actions == []
@@ -54,7 +54,7 @@ def test_a_release_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
     assert story.writes().asked(e.Released).released
 
 
-def test_a_release_in_the_middle_of_a_renewal_that_gets_lost_reads_first() -> None:
+def test_a_release_after_a_lost_renewal_reads_first() -> None:
     story = Story().leads().waits(2)
     renewal = story.landed()
     story.tell(EMPTIED).fails(Kind.UNREACHABLE, after=1).asked(e.Get)
@@ -62,7 +62,7 @@ def test_a_release_in_the_middle_of_a_renewal_that_gets_lost_reads_first() -> No
     assert story.writes().asked(e.Released).released
 
 
-def test_a_release_in_the_middle_of_a_read_is_made_on_what_that_read_shows() -> None:
+def test_a_release_during_a_read_is_written_over_the_version_read() -> None:
     story = Story().leads()
     own = story.state.observed
     story.waits(2).fails(Kind.CONFLICT)
@@ -71,14 +71,14 @@ def test_a_release_in_the_middle_of_a_read_is_made_on_what_that_read_shows() -> 
     assert (write.base, write.record.holder) == (own, "")
 
 
-def test_a_lost_answer_to_the_release_is_looked_into() -> None:
+def test_a_release_without_a_response_is_followed_by_a_read() -> None:
     story = Story().leads().tell(EMPTIED)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).asked(e.Get)
     assert story.reads(landed).asked(e.Released) == e.Released(released=True)
 
 
-def test_a_pair_of_which_one_is_missing_is_not_released() -> None:
+def test_a_multilock_with_a_missing_object_is_not_released() -> None:
     """Who has taken it over meanwhile may have written the missing one, and be about to write the other."""
     story = Story().leads()
     assert story.state.observed
@@ -89,14 +89,14 @@ def test_a_pair_of_which_one_is_missing_is_not_released() -> None:
 
 
 @pytest.mark.parametrize(("holder", "incarnation"), [("other", "term-9"), (ME, "term-2"), (ME, "")])
-def test_what_is_somebody_elses_by_now_is_not_released(holder: str, incarnation: str) -> None:
+def test_a_lock_that_another_candidate_has_is_not_released(holder: str, incarnation: str) -> None:
     story = Story().leads().tell(EMPTIED).fails(Kind.CONFLICT)
     story.reads(story.lock(holder, incarnation))
     assert story.requests == []
     assert story.asked(e.Released) == e.Released(released=False, why="the lock is no longer this candidate's")
 
 
-def test_a_lock_cleared_by_somebody_else_counts_as_not_released() -> None:
+def test_a_lock_cleared_by_another_client_counts_as_not_released() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT).tell(EMPTIED)
     assert not story.reads(story.lock("")).asked(e.Released).released
 
@@ -124,7 +124,7 @@ def test_a_release_is_never_tried_past_kill_at() -> None:
     assert story.pending(e.Get).timeout == pytest.approx(2)
 
 
-def test_no_release_is_no_request_even_in_the_middle_of_one() -> None:
+def test_no_release_sends_no_release_even_during_a_request() -> None:
     story = Story().leads().waits(2).tell(e.AllProcessesExited(release=False))
     assert story.actions == [e.Released(released=False, why="asked not to")]
     assert story.waits(60).actions == []
@@ -157,13 +157,13 @@ def test_an_acquiring_write_whose_answer_was_lost_is_released_if_it_happened() -
     assert story.reads(landed).asked(e.Write).base is landed
 
 
-def test_an_acquiring_write_whose_answer_was_lost_and_that_did_not_happen_is_let_be() -> None:
+def test_an_acquiring_write_that_did_not_arrive_is_not_released() -> None:
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).tell(EMPTIED)
     assert not story.reads(story.lock("other")).asked(e.Released).released
     assert story.requests == []
 
 
-def test_a_successor_does_not_release_what_its_predecessor_may_have_taken() -> None:
+def test_a_replacement_elector_does_not_release_its_predecessors_acquisition() -> None:
     """Nor does it know over whom."""
     assert not Story(resume_waiting(candidate(), TERM, START)).tell(EMPTIED).asked(e.Released).released
 
@@ -190,7 +190,7 @@ def test_a_candidate_that_holds_the_lock_and_may_not_start_lets_it_run_out() -> 
     assert not story.tell(EMPTIED).asked(e.Released).released
 
 
-def test_a_successor_in_the_middle_of_a_term_reads_before_it_releases() -> None:
+def test_a_replacement_elector_of_a_leader_reads_before_it_releases() -> None:
     story = Story(resumed(candidate(), START - 1, acquired=WALL, transitions=7)).tell(EMPTIED)
     story.asked(e.Get)
     write = story.reads(story.lock(ME, TERM, renewed=WALL + 9 * SECOND)).asked(e.Write)
@@ -204,7 +204,7 @@ def test_a_throttled_release_is_tried_again_within_its_time() -> None:
 
 
 @pytest.mark.parametrize("release", [True, False])
-def test_an_end_that_is_told_again_changes_nothing_of_the_last_write(
+def test_a_repeated_end_does_not_change_the_last_write(
     release: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     """TERM while a leader that has stepped down releases the lock, or records its run."""
@@ -271,7 +271,7 @@ def test_a_release_of_an_earlier_elector_is_not_written_over_to_record_the_run()
 
 
 @pytest.mark.parametrize("release", [True, False])
-def test_an_end_is_told_once(release: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_the_end_of_a_candidacy_is_reported_once(release: bool) -> None:  # noqa: FBT001 - a parameter of the test
     story = Story().leads().tell(e.AllProcessesExited(release=False))
     assert story.state.phase is Phase.OVER
     assert story.tell(e.AllProcessesExited(release=release)).actions == []

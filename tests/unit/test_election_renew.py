@@ -15,7 +15,7 @@ from tests.support.election import ME, START, TERM, WALL, Story, candidate, resu
 # --- the fast path
 
 
-def test_a_leader_writes_once_in_each_retry_period_and_does_nothing_else() -> None:
+def test_a_leader_writes_once_in_each_retry_period() -> None:
     story = Story().leads()
     base = story.state.observed
     for _ in range(100):
@@ -40,7 +40,7 @@ def test_a_renewal_that_fails_is_followed_by_a_read_and_an_update_as_in_client_g
     assert write.base is own
 
 
-def test_a_conflict_that_no_newer_version_explains_is_no_end_of_a_term() -> None:
+def test_an_unexplained_conflict_ends_no_term() -> None:
     """The same version twice counts."""
     story = Story().leads()
     own = story.state.observed
@@ -88,7 +88,7 @@ def test_two_renewals_within_one_second_are_a_whole_second_apart_on_the_object()
     assert story.reads(landed).asked(e.Write).record.renewed == story.wall + SECOND
 
 
-def test_a_lost_renewal_that_happened_is_still_ones_own() -> None:
+def test_a_lost_renewal_that_arrived_is_no_loss() -> None:
     story = Story().leads().waits(2)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE, after=5)
@@ -96,7 +96,7 @@ def test_a_lost_renewal_that_happened_is_still_ones_own() -> None:
     assert story.writes().asked(e.Renewed).stop_at == START + 7 + 10
 
 
-def test_a_conflict_with_ones_own_write_that_a_proxy_sent_twice_is_no_loss() -> None:
+def test_a_renewal_that_a_proxy_sends_twice_is_no_loss() -> None:
     story = Story().leads().waits(2)
     landed = story.landed()
     story.fails(Kind.CONFLICT).reads(landed)
@@ -104,7 +104,7 @@ def test_a_conflict_with_ones_own_write_that_a_proxy_sent_twice_is_no_loss() -> 
     assert not story.all(e.Lost)
 
 
-def test_somebody_elses_label_costs_a_read_and_nothing_else() -> None:
+def test_a_foreign_label_costs_a_leader_one_read() -> None:
     story = Story().leads()
     assert story.state.observed
     labelled = story.relabelled(story.state.observed)
@@ -115,7 +115,7 @@ def test_somebody_elses_label_costs_a_read_and_nothing_else() -> None:
 # --- losing
 
 
-def test_leadership_is_given_up_at_the_renew_deadline_with_grace_and_not_later() -> None:
+def test_a_leader_steps_down_with_grace_at_the_renew_deadline() -> None:
     story = Story().leads().waits(2)
     while story.now < START + 9:
         if story.state.pending:
@@ -173,7 +173,7 @@ def test_a_second_writer_of_the_same_identity_and_incarnation_is_noticed_by_its_
     assert story.asked(e.Lost).kill_now
 
 
-def test_what_was_lost_is_not_taken_back_by_a_late_answer() -> None:
+def test_a_late_response_does_not_restore_a_lost_term() -> None:
     story = Story().leads().waits(2)
     write, landed = story.pending(e.Write), story.landed()
     story.waits(8).asked(e.Lost)
@@ -181,7 +181,7 @@ def test_what_was_lost_is_not_taken_back_by_a_late_answer() -> None:
     assert story.state.phase is Phase.LOST
 
 
-def test_a_renewal_answered_just_in_time_keeps_the_lead_though_the_deadline_passed_meanwhile() -> None:
+def test_a_renewal_answered_in_time_keeps_the_term_when_it_is_read_late() -> None:
     """The process slept: the answer is heard before the clock is looked at."""
     story = Story().leads().waits(2).writes(after=8.5)
     story.asked(e.Renewed)
@@ -209,9 +209,7 @@ def test_a_lost_answer_is_followed_up_at_once_and_then_at_the_retry_period() -> 
 
 
 @pytest.mark.parametrize(("kind", "then"), [(Kind.THROTTLED, e.Write), (Kind.UNREACHABLE, e.Get)])
-def test_a_leader_that_is_told_to_come_back_later_does_within_its_retry_period(
-    kind: Kind, then: type[e.Get | e.Write]
-) -> None:
+def test_a_throttled_leader_retries_within_its_retry_period(kind: Kind, then: type[e.Get | e.Write]) -> None:
     """By a 429, or by a 5xx: that one may have been done all the same, so the lock is read first."""
     story = Story().leads().waits(2)
     story.luck = 0.5
@@ -248,7 +246,7 @@ def test_a_leader_recreates_a_deleted_lock_at_once_and_keeps_its_count_and_its_t
     story.writes().asked(e.Renewed)
 
 
-def test_a_leader_that_somebody_forestalls_in_recreating_the_lock_has_lost() -> None:
+def test_a_leader_whose_deleted_lock_another_candidate_creates_first_has_lost() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT).fails(Kind.MISSING)
     story.fails(Kind.CONFLICT).waits(0.4)
     assert story.reads(story.lock("other")).asked(e.Lost).kill_now
@@ -276,7 +274,7 @@ def replaced() -> Story:
     return story
 
 
-def test_a_successor_reads_its_predecessors_lock_and_renews_at_once() -> None:
+def test_a_replacement_elector_reads_the_lock_and_renews_at_once() -> None:
     story = replaced()
     own = story.lock(ME, TERM, renewed=WALL - 3 * SECOND, acquired=WALL - 60 * SECOND, transitions=7)
     write = story.reads(own).asked(e.Write)
@@ -286,13 +284,13 @@ def test_a_successor_reads_its_predecessors_lock_and_renews_at_once() -> None:
     assert not story.all(e.Acquired)
 
 
-def test_a_successor_has_no_more_time_than_its_predecessor_had() -> None:
+def test_a_replacement_elector_keeps_its_predecessors_deadline() -> None:
     story = replaced().waits(5.9)
     assert not story.all(e.Lost)
     story.waits(0.1).asked(e.Lost)
 
 
-def test_a_successor_forgives_what_its_predecessor_still_had_under_way() -> None:
+def test_a_pending_renewal_of_the_previous_elector_is_no_loss() -> None:
     story = replaced()
     own = story.lock(ME, TERM)
     story.reads(own).fails(Kind.CONFLICT)
@@ -300,11 +298,11 @@ def test_a_successor_forgives_what_its_predecessor_still_had_under_way() -> None
     assert story.reads(late).asked(e.Write).base is late
 
 
-def test_a_successor_that_finds_another_holder_has_lost_without_grace() -> None:
+def test_a_replacement_elector_that_reads_another_holder_has_lost_without_grace() -> None:
     story = replaced()
     assert story.reads(story.lock("other")).asked(e.Lost).kill_now
 
 
-def test_a_successor_recreates_a_deleted_lock_with_its_predecessors_count() -> None:
+def test_a_replacement_elector_recreates_a_deleted_lock_with_its_transitions() -> None:
     record = replaced().reads(None).asked(e.Write).record
     assert (record.acquired, record.transitions) == (WALL - 60 * SECOND, 7)

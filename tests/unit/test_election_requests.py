@@ -52,7 +52,7 @@ def test_a_leader_sees_a_request_to_its_term_by_the_conflict_of_its_renewal_and_
 
 
 @pytest.mark.parametrize("request_", [RESIGN, TRANSFER], ids=["resign", "transfer"])
-def test_who_holds_the_lock_and_may_not_lead_yet_stands_aside_when_it_is_asked_to(request_: Request) -> None:
+def test_a_holding_candidate_that_is_asked_to_resign_stands_down(request_: Request) -> None:
     story = Story().follows().sees(None).waits(15).writes()
     assert story.state.phase is Phase.HOLDING
     told = sees(story, request_)
@@ -61,7 +61,7 @@ def test_who_holds_the_lock_and_may_not_lead_yet_stands_aside_when_it_is_asked_t
     assert story.asked(e.Write).incarnation != TERM, "nobody else has taken it"
 
 
-def test_who_holds_the_lock_ignores_a_request_to_another_term() -> None:
+def test_a_holding_candidate_ignores_a_request_to_another_term() -> None:
     story = Story().follows().sees(None).waits(15).writes()
     assert sees(story, Request(ME, "term-0")).asked(e.Report).event == "request_ignored"
     assert story.asked(e.Write).incarnation == TERM
@@ -78,14 +78,14 @@ def test_who_holds_the_lock_ignores_a_request_to_another_term() -> None:
     ],
     ids=["another term", "a transfer of another term", "another holder", "to who leads", "none"],
 )
-def test_a_request_that_is_not_for_this_very_term_is_ignored(wrong: Request | None) -> None:
+def test_a_request_to_another_term_is_ignored(wrong: Request | None) -> None:
     story = sees(Story().leads(), wrong)
     assert not story.all(e.StepDown)
     assert story.asked(e.Write).record.holder == ME
     assert bool(story.all(e.Report)) == (wrong is not None)
 
 
-def test_a_request_is_told_again_when_it_is_seen_again() -> None:
+def test_a_request_that_is_observed_again_is_reported_again() -> None:
     """A word to a supervisor may get lost; it acts on the first one that it hears."""
     story = sees(Story().leads(), RESIGN)
     renewed = story.landed()
@@ -93,14 +93,14 @@ def test_a_request_is_told_again_when_it_is_seen_again() -> None:
     story.reads(replace(renewed, version=story.version(), request=RESIGN)).asked(e.StepDown)
 
 
-def test_a_replaced_elector_finds_the_request_that_its_predecessor_died_over() -> None:
+def test_a_replacement_elector_finds_the_request_to_its_predecessor() -> None:
     story = Story(resumed(candidate(), START, acquired=WALL, transitions=3))
     held = replace(story.lock(ME, TERM), request=TRANSFER)
     assert story.wakes().reads(held).asked(e.StepDown).to == "heir"
 
 
 @pytest.mark.parametrize("kind", [{"coordinated": True}, {"non_expiring": True}], ids=["coordinated", "for life"])
-def test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns(kind: dict[str, Any]) -> None:
+def test_a_leader_that_cannot_hand_over_ignores_a_transfer_and_meets_a_resignation(kind: dict[str, Any]) -> None:
     for request, yields in ((TRANSFER, 0), (RESIGN, 1)):
         story = Story(**kind)
         if kind.get("non_expiring"):
@@ -112,7 +112,7 @@ def test_who_cannot_name_the_next_leader_ignores_a_transfer_but_resigns(kind: di
         assert len(story.all(e.StepDown)) == yields
 
 
-def test_without_expiry_a_request_that_comes_before_the_answer_of_the_write_that_it_is_for_is_acted_on() -> None:
+def test_a_request_observed_before_the_response_to_its_terms_write_is_met_without_expiry() -> None:
     story = Story(non_expiring=True)
     story.wakes().reads(None).fails(Kind.UNREACHABLE)
     story.reads(replace(story.lock(ME, TERM), ours=True, request=RESIGN))
@@ -122,7 +122,7 @@ def test_without_expiry_a_request_that_comes_before_the_answer_of_the_write_that
     ]
 
 
-def test_a_candidate_does_not_act_on_requests_nor_do_they_start_its_wait_anew() -> None:
+def test_a_candidate_ignores_requests_and_they_do_not_restart_its_wait() -> None:
     story = Story()
     held = story.lock("other", "term-9")
     story.follows(held).idles(14)
@@ -135,7 +135,7 @@ def test_a_candidate_does_not_act_on_requests_nor_do_they_start_its_wait_anew() 
 # --- what the leader does when nothing of its term is alive
 
 
-def test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_between() -> None:
+def test_a_transfer_writes_the_next_holder_over_the_leaders_own_record() -> None:
     story = Story()
     story.wakes().reads(story.lock("")).writes()
     own = story.state.observed
@@ -149,7 +149,7 @@ def test_a_transfer_names_the_next_holder_over_the_very_term_and_nobody_in_betwe
     assert story.writes().asked(e.Released) == e.Released(released=True, why="heir leads next")
 
 
-def test_a_transfer_in_the_middle_of_a_renewal_waits_for_its_answer() -> None:
+def test_a_transfer_during_a_renewal_waits_for_its_response() -> None:
     story = Story().leads().waits(2)
     renewal = story.landed()
     assert story.tell(GIVEN).actions == []
@@ -175,7 +175,7 @@ def test_a_transfer_without_an_answer_may_have_happened(taken: str) -> None:
     assert story.reads(landed).asked(e.Released) == e.Released(released=True, why="heir leads next")
 
 
-def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_to_run_out() -> None:
+def test_a_transfer_without_a_response_ends_in_time_and_lets_the_lock_run_out() -> None:
     story = Story().leads().tell(GIVEN)
     for _ in range(20):
         if story.state.phase is Phase.OVER:
@@ -190,14 +190,14 @@ def test_a_transfer_that_nobody_answers_ends_within_its_time_with_the_lock_left_
     assert story.now <= START + TIMING.request_timeout + 2
 
 
-def test_nobody_else_is_taken_for_the_one_who_was_named() -> None:
+def test_only_the_named_candidate_takes_a_lock_that_was_handed_over() -> None:
     story = Story().leads().tell(GIVEN).fails(Kind.UNREACHABLE)
     assert story.reads(story.lock("third", "term-7")).asked(e.Released) == e.Released(
         released=False, why="the lock is no longer this candidate's"
     )
 
 
-def test_the_successor_of_an_elector_that_died_over_a_transfer_writes_it_or_finds_it_written() -> None:
+def test_a_replacement_elector_writes_its_predecessors_transfer_or_finds_it_written() -> None:
     for found, released in (("mine", False), ("handed_over", True)):
         story = Story(resumed(candidate(), START, acquired=WALL, transitions=3))
         story.wakes().tell(GIVEN)
@@ -208,7 +208,7 @@ def test_the_successor_of_an_elector_that_died_over_a_transfer_writes_it_or_find
             assert story.asked(e.Write).record.holder == "heir"
 
 
-def test_what_was_lost_is_given_to_nobody() -> None:
+def test_a_lost_lock_is_not_handed_over() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT)
     story.reads(story.lock("other", "term-9"))
     assert story.state.phase is Phase.LOST
@@ -216,7 +216,7 @@ def test_what_was_lost_is_given_to_nobody() -> None:
     assert not story.requests
 
 
-def test_a_claim_is_given_to_nobody() -> None:
+def test_a_holding_candidate_does_not_hand_the_lock_over() -> None:
     """Who was told to end before it led may release what it may have, and name nobody."""
     story = Story().wakes().reads(None)
     landed = story.landed()
@@ -228,7 +228,7 @@ def test_a_claim_is_given_to_nobody() -> None:
 # --- the old leader afterwards
 
 
-def test_the_next_candidacy_of_a_leader_that_handed_the_lock_over_waits_a_lease_duration_for_it() -> None:
+def test_a_leader_that_handed_the_lock_over_waits_a_lease_duration_for_the_next() -> None:
     story = Story().leads().tell(GIVEN)
     assert story.asked(e.Write).record.holder == "heir"
     handed = story.landed()
@@ -241,7 +241,7 @@ def test_the_next_candidacy_of_a_leader_that_handed_the_lock_over_waits_a_lease_
 # --- who was named
 
 
-def test_who_was_named_leads_after_a_write_of_its_own_and_from_before_that_one() -> None:
+def test_a_named_candidate_leads_from_before_its_own_write() -> None:
     story = Story()
     story.follows(story.lock("other", "term-9")).waits(3)
     named = given(story)
@@ -256,13 +256,13 @@ def test_who_was_named_leads_after_a_write_of_its_own_and_from_before_that_one()
     assert (lead.stop_at, lead.kill_at) == (TIMING.stop_at(sent), TIMING.kill_at(sent))
 
 
-def test_who_was_named_before_it_first_looked_takes_the_lock_at_once() -> None:
+def test_a_candidate_named_before_its_first_read_takes_the_lock_at_once() -> None:
     story = Story(one_try=True).wakes()
     assert story.reads(given(story)).asked(e.Write).incarnation == TERM
     story.writes().asked(e.Acquired)
 
 
-def test_wait_live_does_not_take_being_named_for_a_sign_of_life() -> None:
+def test_wait_live_does_not_take_a_handover_to_this_candidate_for_a_renewal() -> None:
     story = Story(live=True)
     story.follows(story.lock("other", "term-9"))
     assert story.sees(given(story)).asked(e.Write).record.holder == ME
@@ -279,33 +279,33 @@ def test_wait_live_does_not_take_being_named_for_a_sign_of_life() -> None:
     ],
     ids=["a client-go leader", "a kleader", "another that took it", "malformed", "half a pair"],
 )
-def test_ones_own_name_that_nobody_was_given_is_somebody_else(found: dict[str, Any]) -> None:
+def test_the_candidates_identity_without_a_handover_is_another_holder(found: dict[str, Any]) -> None:
     story = Story().wakes()
     seen = given(story, **found)
     assert not story.reads(seen).requests
     story.idles(14)
 
 
-def test_what_another_was_given_is_waited_for_like_any_lock() -> None:
+def test_a_lock_handed_to_another_candidate_is_waited_for_like_any_lock() -> None:
     story = Story()
     story.follows(given(story, "third")).idles(14.9).waits(0.1)
     assert story.asked(e.Write).record.transitions == 4
 
 
 @pytest.mark.parametrize("kind", [{"coordinated": True}, {"non_expiring": True}], ids=["coordinated", "for life"])
-def test_where_nobody_can_be_named_nobody_takes_itself_to_be(kind: dict[str, Any]) -> None:
+def test_a_lock_that_cannot_be_handed_over_is_never_taken_as_handed_over(kind: dict[str, Any]) -> None:
     story = Story(**kind).wakes()
     assert not story.reads(given(story)).requests
 
 
-def test_of_two_with_the_same_name_the_one_whose_write_came_second_follows() -> None:
+def test_of_two_candidates_with_the_named_identity_the_second_writer_follows() -> None:
     story = Story().wakes()
     story.reads(given(story)).fails(Kind.CONFLICT).asked(e.Get)
     story.reads(story.lock(ME, "term-7"))
     story.idles(14)
 
 
-def test_who_was_named_and_does_not_know_whether_it_took_the_lock_waits_and_writes_afresh() -> None:
+def test_a_named_candidate_whose_write_is_unanswered_waits_and_writes_again() -> None:
     story = Story().wakes()
     story.reads(given(story))
     landed = story.landed()
@@ -316,7 +316,7 @@ def test_who_was_named_and_does_not_know_whether_it_took_the_lock_waits_and_writ
     assert story.writes().asked(e.Acquired).stop_at == TIMING.stop_at(story.now)
 
 
-def test_what_is_not_given_any_more_is_not_taken() -> None:
+def test_a_handover_that_is_withdrawn_is_not_taken() -> None:
     """Though its record be the same: who holds it by that name has written it."""
     story = Story()
     story.follows(story.lock("other", "term-9"))
@@ -356,5 +356,5 @@ def test_a_request_survives_its_text(request_: Request) -> None:
         '{"action":"drop","holder":"me","incarnation":"i"}',
     ],
 )
-def test_what_is_no_request_beyond_doubt_is_none(text: object) -> None:
+def test_a_malformed_request_is_ignored(text: object) -> None:
     assert from_text(text) is None

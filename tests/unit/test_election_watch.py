@@ -21,7 +21,7 @@ def test_a_malformed_record_is_held_for_ever_and_the_error_says_why() -> None:
     assert story.requests == []
 
 
-def test_a_malformed_record_that_was_mended_is_taken() -> None:
+def test_a_malformed_record_that_was_corrected_is_taken() -> None:
     story = Story().follows(Observed(Record(), "", "7", "malformed"))
     story.sees(story.lock("")).asked(e.Write)
 
@@ -37,7 +37,7 @@ def test_a_candidate_makes_no_request_for_as_long_as_the_api_server_asks(kind: K
 
 
 @pytest.mark.parametrize("luck", [0.0, 0.99])
-def test_a_candidate_that_is_told_to_come_back_in_an_hour_comes_back_within_its_lease_duration(luck: float) -> None:
+def test_a_candidate_throttled_for_an_hour_retries_within_its_lease_duration(luck: float) -> None:
     """Nobody may be left to lead by then. Candidates that are told so at once do not all come back at once."""
     story = Story()
     story.luck = luck
@@ -49,7 +49,7 @@ def test_a_candidate_that_is_told_to_come_back_in_an_hour_comes_back_within_its_
 
 
 @pytest.mark.parametrize("kind", [Kind.DENIED, Kind.REFUSED, Kind.UNREACHABLE])
-def test_a_failing_read_is_repeated_at_the_retry_period_and_told(kind: Kind) -> None:
+def test_a_failing_read_is_repeated_at_the_retry_period_and_reported(kind: Kind) -> None:
     story = Story().wakes().fails(kind)
     assert story.asked(e.Report).message == f"it was {kind.value}"
     if kind is Kind.UNREACHABLE:  # maybe only a connection that had gone stale
@@ -68,7 +68,7 @@ def test_a_missing_permission_to_write_is_tried_again_at_the_retry_period() -> N
 # --- the watch
 
 
-def test_a_waiting_candidate_asks_for_nothing_but_its_watch() -> None:
+def test_a_waiting_candidate_sends_no_request_besides_its_watch() -> None:
     story = Story()
     held = story.lock("other")
     story.follows(held)
@@ -78,14 +78,14 @@ def test_a_waiting_candidate_asks_for_nothing_but_its_watch() -> None:
         story.sees(story.lock("other"))
 
 
-def test_a_watch_that_says_nothing_for_long_is_checked_and_begun_anew() -> None:
+def test_a_silent_watch_is_checked_and_restarted() -> None:
     story = Story().follows(Story().lock("other", duration=3600))
     story.idles(299.9)
     story.waits(0.1).asked(e.Get)
     story.reads(story.lock("other")).asked(e.Watch)
 
 
-def test_a_watch_that_ends_after_a_while_is_begun_anew_from_a_fresh_read() -> None:
+def test_a_watch_that_ends_after_a_while_is_restarted_from_a_fresh_read() -> None:
     story = Story().follows().waits(10)
     story.tell(e.WatchEnded("the server ended it")).asked(e.Get)
     assert not story.all(e.Report)
@@ -110,7 +110,7 @@ def test_a_watch_that_cannot_begin_means_polling_however_long_that_took() -> Non
     story.waits(0.1).asked(e.Get)
 
 
-def test_a_throttled_watch_is_honoured_in_full_by_polls_too_and_by_an_expiry() -> None:
+def test_a_throttled_watch_delays_polls_and_the_write_at_an_expiry() -> None:
     story = Story().follows().waits(10)
     story.luck = 0.5
     story.tell(e.WatchEnded("too many requests", begun=False, retry_after=10))
@@ -118,7 +118,7 @@ def test_a_throttled_watch_is_honoured_in_full_by_polls_too_and_by_an_expiry() -
     story.waits(0.1).asked(e.Get)
 
 
-def test_a_watch_that_is_told_to_begin_again_in_an_hour_does_within_a_lease_duration() -> None:
+def test_a_watch_throttled_for_an_hour_is_restarted_within_a_lease_duration() -> None:
     story = Story().follows()
     story.luck = 0.99
     story.tell(e.WatchEnded("too many requests", begun=False, retry_after=3600))
@@ -126,14 +126,14 @@ def test_a_watch_that_is_told_to_begin_again_in_an_hour_does_within_a_lease_dura
     story.waits(0.1).asked(e.Get)
 
 
-def test_a_throttled_watch_is_honoured_by_what_follows_a_write_that_was_under_way() -> None:
+def test_a_throttled_watch_delays_the_requests_after_a_pending_write() -> None:
     story = Story().follows().waits(15)
     story.tell(e.WatchEnded("too many requests", begun=False, retry_after=10))
     story.fails(Kind.CONFLICT).idles(9.9)
     story.waits(0.1).asked(e.Get)
 
 
-def test_a_watch_that_does_not_last_is_told_once_and_again_only_after_one_has_lasted() -> None:
+def test_a_short_watch_is_reported_once_and_again_only_after_a_long_one() -> None:
     story = Story().follows()
     for number in range(20):
         story.tell(e.WatchEnded("410 Gone", begun=number % 2 == 0))
@@ -156,7 +156,7 @@ def test_a_denied_watch_means_polling_as_client_go_does_with_its_jitter() -> Non
         assert not story.all(e.Watch)
 
 
-def test_a_poller_takes_a_dead_holders_lock_at_the_exact_instant() -> None:
+def test_a_polling_candidate_takes_an_expired_lock_at_the_exact_instant() -> None:
     story = Story()
     held = story.lock("other")
     story.follows(held).tell(e.WatchEnded("denied", denied=True))
@@ -165,7 +165,7 @@ def test_a_poller_takes_a_dead_holders_lock_at_the_exact_instant() -> None:
     assert story.waits(START + 15 - story.now).asked(e.Write).base is held
 
 
-def test_an_answer_that_the_watch_has_overtaken_is_not_followed() -> None:
+def test_a_response_older_than_the_last_watch_event_is_ignored() -> None:
     story = Story().follows().waits(15)
     story.fails(Kind.CONFLICT).waits(2)
     request, old, free = story.pending(e.Get), story.lock("other"), story.lock("")

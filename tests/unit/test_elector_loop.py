@@ -46,7 +46,7 @@ async def _never(_assign: m.Assign) -> tuple[Lock, EventRecorder]:
     raise AssertionError
 
 
-def test_a_replaced_elector_guards_the_term_before_it_has_found_the_lock(processes: Processes) -> None:
+def test_a_replacement_elector_keeps_the_terms_deadline_before_it_has_read_the_lock(processes: Processes) -> None:
     """Its credentials may take long; a supervisor that is stopped then is killed after kill_at all the same."""
     plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -168,7 +168,7 @@ class Peer:
         return sum(isinstance(each, kind) for each in self.heard)
 
 
-def test_a_lead_that_finds_no_room_on_the_link_is_said_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lead_message_for_a_full_link_is_sent_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor was stopped for long. Of a lock that does not expire there is no renewal to tell of the term."""
     monkeypatch.setattr("kleader.elector.loop._PING", 0.01)
 
@@ -184,7 +184,7 @@ def test_a_lead_that_finds_no_room_on_the_link_is_said_once_there_is_room(monkey
     asyncio.run(lead())
 
 
-def test_a_freeze_of_any_length_is_one_missed_heartbeat_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen machine or container: who wakes first asks, and gives the other time to answer, before it judges."""
     monkeypatch.setattr("kleader.elector.loop._PING", 0.02)
     real, frozen = system.clock, [0.0]
@@ -201,7 +201,7 @@ def test_a_freeze_of_any_length_is_one_missed_heartbeat_of_the_supervisor(monkey
     asyncio.run(lead())
 
 
-def test_an_elector_that_waits_sends_heartbeats_and_asks_the_api_server_nothing(
+def test_a_waiting_elector_sends_heartbeats_and_no_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Or its supervisor would not notice that it hangs."""
@@ -230,7 +230,7 @@ def test_a_supervisor_that_answers_no_heartbeat_for_the_renew_deadline_has_lost_
     asyncio.run(lead())
 
 
-def test_what_is_ended_before_it_has_begun_leaves_no_word() -> None:
+def test_an_elector_ended_before_its_start_sends_no_message() -> None:
     """A watch that is wanted, and not wanted any more, in one turn: Python would warn of it on standard error."""
     plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -262,7 +262,7 @@ def elector() -> Iterator[Loop]:
     ours.close()
 
 
-def test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only(elector: Loop) -> None:
+def test_the_electors_kill_at_moves_only_forward(elector: Loop) -> None:
     dog, now = elector._watchdog, system.clock()
     assert dog
     elector._lead(e.Acquired(now + 60, now + 90, "7", 0, 0))
@@ -273,7 +273,7 @@ def test_the_second_guard_keeps_to_the_terms_kill_at_which_moves_forward_only(el
     assert dog.kill_at == now + 100
 
 
-def test_the_second_guard_knows_what_the_supervisor_keeps_to(elector: Loop) -> None:
+def test_the_elector_knows_the_supervisors_kill_at(elector: Loop) -> None:
     """A stopped one does not hear of renewals, and is killed by the kernel when the last one that it heard of ends."""
     dog, now = elector._watchdog, system.clock()
     assert dog
@@ -286,7 +286,7 @@ def test_the_second_guard_knows_what_the_supervisor_keeps_to(elector: Loop) -> N
     assert dog.supervisor_kill_at == dog.kill_at == math.inf
 
 
-def test_who_takes_over_knows_what_the_supervisor_keeps_to(elector: Loop) -> None:
+def test_a_replacement_elector_knows_the_supervisors_kill_at(elector: Loop) -> None:
     """That may be stopped before it answers a word, while the new elector renews on."""
 
     async def elect() -> None:
@@ -301,7 +301,7 @@ def test_who_takes_over_knows_what_the_supervisor_keeps_to(elector: Loop) -> Non
     asyncio.run(elect())
 
 
-def test_an_elector_that_has_to_kill_renews_no_longer(elector: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_elector_that_has_to_kill_stops_renewing(elector: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[e.Event] = []
     monkeypatch.setattr(elector, "_feed", fed.append)
     monkeypatch.setattr(elector, "_on_link", lambda: None)
@@ -315,7 +315,9 @@ def test_an_elector_that_has_to_kill_renews_no_longer(elector: Loop, monkeypatch
     assert isinstance(fed[1], e.SupervisorUnresponsive)
 
 
-def test_an_answer_that_has_come_is_heard_before_it_is_missed(elector: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_has_arrived_is_read_before_the_supervisor_counts_as_silent(
+    elector: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By one that was late itself."""
     done: list[str] = []
     dog = elector._watchdog
@@ -327,7 +329,7 @@ def test_an_answer_that_has_come_is_heard_before_it_is_missed(elector: Loop, mon
 
 
 @pytest.mark.parametrize(("kill_now", "hurries"), [(True, True), (False, False)])
-def test_the_second_guard_hurries_where_somebody_else_may_lead(elector: Loop, *, kill_now: bool, hurries: bool) -> None:
+def test_the_elector_kills_now_when_another_candidate_may_lead(elector: Loop, *, kill_now: bool, hurries: bool) -> None:
     dog, now = elector._watchdog, system.clock()
     assert dog
     dog.kill_at = now + 90
@@ -379,7 +381,7 @@ def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
 
 
 @pytest.mark.parametrize(("memory", "longest"), [("", 15), ("60 i", 60)])
-def test_a_replacement_elector_waits_for_the_longest_duration_that_the_previous_one_has_seen(
+def test_a_replacement_elector_waits_for_the_longest_duration_that_its_predecessor_observed(
     memory: str, longest: int
 ) -> None:
     before = system.clock()
@@ -388,18 +390,18 @@ def test_a_replacement_elector_waits_for_the_longest_duration_that_the_previous_
     assert before + longest <= state.safe_at <= system.clock() + longest
 
 
-def test_a_replacement_elector_tells_its_own_incarnation_first() -> None:
+def test_a_replacement_elector_sends_its_own_incarnation_first() -> None:
     _, said = told_of_another(m.Assign(2, "i", False, True, 0.0, 0, 0, [], "60 i.1"))  # noqa: FBT003
     assert next(each for each in said if isinstance(each, m.Remember)) == m.Remember(2, "60 i.2")
 
 
-def test_for_how_long_another_has_the_lock_is_told_before_who_it_is() -> None:
+def test_a_holders_duration_is_sent_before_its_name() -> None:
     _, said = told_of_another(m.Assign(2, "i", False, False, 0.0, 0, 0, [], ""))  # noqa: FBT003
     told = [each for each in said if isinstance(each, (m.Remember, m.Observe))]
     assert told == [m.Remember(2, "40 i"), m.Observe(2, "other", "n")]
 
 
-def test_words_of_another_term_count_for_nothing(elector: Loop) -> None:
+def test_messages_of_another_term_are_ignored(elector: Loop) -> None:
     """The command of a term that is over is nobody's to kill by now, and an Empty disarms the guard of its own term."""
     dog, tracker = elector._watchdog, elector._tracker
     assert dog
@@ -413,7 +415,7 @@ def test_words_of_another_term_count_for_nothing(elector: Loop) -> None:
     assert tracker.has_command
 
 
-def test_what_a_predecessor_was_told_of_is_killed_when_the_supervisor_dies(
+def test_a_replacement_elector_kills_the_processes_that_its_predecessor_knew(
     monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     monkeypatch.setattr("os._exit", sys.exit)
@@ -447,7 +449,7 @@ class Undying(ProcessTracker):
 
 
 @pytest.mark.parametrize(("lock", "sweeps"), [(FOR_LIFE, 3), ("lease", 1)])
-def test_an_elector_that_has_not_found_the_lock_stays_for_what_would_not_die_if_that_keeps_others_away(
+def test_an_elector_without_a_lock_stays_while_a_process_does_not_die_if_that_blocks_others(
     monkeypatch: pytest.MonkeyPatch, lock: str, sweeps: int
 ) -> None:
     monkeypatch.setattr("os._exit", sys.exit)
@@ -463,7 +465,9 @@ def test_an_elector_that_has_not_found_the_lock_stays_for_what_would_not_die_if_
     ours.close()
 
 
-def test_a_shortage_does_not_end_the_sweep(monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+def test_a_shortage_of_descriptors_does_not_end_the_killing(
+    monkeypatch: pytest.MonkeyPatch, processes: Processes
+) -> None:
     """Too many open files on the machine: the guard goes on looking, and holds the lock meanwhile."""
     command = processes.start(["/bin/sleep", "600"])
     found = system.process(command.pid)
@@ -490,7 +494,7 @@ def _too_many() -> NoReturn:
     raise OSError(24, "Too many open files")
 
 
-def test_a_run_of_which_an_elector_is_told_before_it_has_found_the_lock_is_recorded(elector: Loop) -> None:
+def test_a_run_reported_before_the_elector_has_read_the_lock_is_recorded(elector: Loop) -> None:
     """It replaces one that died as the command ended, with --no-release."""
     elector._hear(m.Ran(3, "7", 0, "exited", 1, 2))
     elector._hear(m.Empty(3, release=False))

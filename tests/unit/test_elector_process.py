@@ -132,7 +132,7 @@ def wake_until(scene: Scene, state: State, term: Term, until: float) -> float:
 
 
 @pytest.mark.parametrize(("state", "within"), [(State.LEADING, 5), (State.WAITING, 15)])
-def test_an_elector_that_hangs_is_killed_whether_it_leads_or_waits(scene: Scene, state: State, within: float) -> None:
+def test_a_hanging_elector_is_killed_whether_it_leads_or_waits(scene: Scene, state: State, within: float) -> None:
     """A candidate's would otherwise leave the lock to nobody, for ever. It speaks more rarely."""
     term = leading() if state is State.LEADING else Term(1)
     spoken(scene, 1)
@@ -190,7 +190,7 @@ def test_an_elector_that_has_ended_in_good_order_is_not_silent(scene: Scene) -> 
     assert scene.elector.silent_since == inf
 
 
-def test_an_elector_that_did_not_end_in_time_is_not_silent_once_none_is_wanted(scene: Scene) -> None:
+def test_a_late_elector_is_not_silent_once_none_is_required(scene: Scene) -> None:
     """A candidate that is not well rests for as long as that lasts: what probes it is not to end it."""
     elector, term = scene.elector, Term(1)
     scene.elector.end(term, 1)
@@ -248,7 +248,7 @@ def test_the_final_messages_of_an_elector_that_is_replaced_are_received(scene: S
     assert scene.elector.receive(1) == []
 
 
-def test_a_command_that_was_reaped_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_signal_is_sent_to_a_reaped_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pid may be another's."""
     sent: list[int] = []
     monkeypatch.setattr(os, "kill", lambda _pid, number: sent.append(number))
@@ -271,7 +271,7 @@ def test_no_more_children_are_reaped_in_a_turn_than_the_maximum() -> None:
     assert (len(reap(2)), len(reap(2))) == (2, 1)
 
 
-def test_an_elector_that_has_ended_is_not_waited_for_while_kleader_waits_for_something_else(scene: Scene) -> None:
+def test_an_ended_elector_is_reaped_while_kleader_waits_for_another_process(scene: Scene) -> None:
     """Such as a standby that takes its time to stop."""
     term = Term(1)
     scene.elector.end(term, 0)
@@ -330,7 +330,7 @@ def test_an_elector_of_an_earlier_candidacy_was_not_asked_for_this_release(scene
     assert scene.did == ["start"]
 
 
-def test_another_elector_of_a_file_lock_records_the_run_and_the_lock_is_free_all_the_same(scene: Scene) -> None:
+def test_a_replacement_elector_of_a_file_lock_records_the_run(scene: Scene) -> None:
     """The kernel frees it when kleader has ended: it neither runs out, nor is it kept."""
     scene.elector._hang_up(0)
     scene.releases = False
@@ -347,7 +347,7 @@ def test_another_elector_of_a_file_lock_records_the_run_and_the_lock_is_free_all
     assert scene.elector.due(State.RELEASING, term) == inf
 
 
-def test_a_lock_that_does_not_expire_is_released_by_another_elector_if_the_first_one_died_before(scene: Scene) -> None:
+def test_a_replacement_elector_releases_a_lock_that_does_not_expire(scene: Scene) -> None:
     """Once."""
     scene.elector._hang_up(0)
     term, scene.elector = leading(), scene.made("leader-for-life")
@@ -364,7 +364,7 @@ def test_a_lock_that_does_not_expire_is_released_by_another_elector_if_the_first
 
 
 @pytest.mark.parametrize("way", ["it hung", "it ended"])
-def test_the_supervisor_kills_alone_once_the_next_elector_is_late_or_the_lock_is_lost(scene: Scene, way: str) -> None:
+def test_the_supervisor_kills_earlier_when_the_next_elector_is_late_or_the_lock_lost(scene: Scene, way: str) -> None:
     """One that was killed guards nothing, reaped or not; after the loss none is started any more."""
     term = leading()
     assert scene.elector.kill_alone_at(term) == inf
@@ -390,7 +390,7 @@ def ended() -> Term:
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
-def test_the_next_elector_of_one_that_died_before_it_was_asked_for_the_end_gets_the_run_and_the_plans_end(
+def test_the_replacement_of_an_elector_dead_before_the_end_gets_the_run_and_the_end(
     scene: Scene,
     release: bool,  # noqa: FBT001
 ) -> None:
@@ -404,7 +404,7 @@ def test_the_next_elector_of_one_that_died_before_it_was_asked_for_the_end_gets_
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
-def test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_only_records_the_run(
+def test_the_replacement_of_an_elector_dead_after_its_release_only_records_the_run(
     scene: Scene,
     release: bool,  # noqa: FBT001
 ) -> None:
@@ -419,7 +419,7 @@ def test_the_next_elector_of_one_that_died_after_it_was_asked_for_the_release_on
     assert scene.elector.due(State.RELEASING, ended()) == inf
 
 
-def test_no_elector_follows_one_that_has_answered(scene: Scene) -> None:
+def test_an_elector_that_has_reported_the_release_is_not_replaced(scene: Scene) -> None:
     scene.elector.end(ended(), 5)
     scene.elector.released(m.Released(1, released=True, why=""), ended())
     scene.reaped(0, 5)
@@ -427,7 +427,7 @@ def test_no_elector_follows_one_that_has_answered(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("change", ["lost", "leader-for-life"])
-def test_no_run_is_recorded_where_the_lock_is_lost_or_keeps_none(scene: Scene, change: str) -> None:
+def test_no_run_is_recorded_on_a_lost_lock_or_one_that_keeps_no_runs(scene: Scene, change: str) -> None:
     term, scene.elector._plan = ended(), scene.elector._plan._replace(lock=change)
     term.lost = change == "lost"
     scene.elector.end(term, 5)
@@ -438,7 +438,7 @@ def test_no_run_is_recorded_where_the_lock_is_lost_or_keeps_none(scene: Scene, c
     ({}, "exited"), ({"shutdown_signal": 15}, "stopped"), ({"step_down": m.Yield(1, "asked")}, "stepped-down"),
     ({"lost": True, "shutdown_signal": 15}, "lost"),
 ])  # fmt: skip
-def test_a_run_that_was_made_to_end_says_by_what(change: dict[str, Any], reason: str) -> None:
+def test_a_stopped_run_records_its_reason(change: dict[str, Any], reason: str) -> None:
     """It is no success, whatever its status."""
     term = leading()
     term.note_run(5)

@@ -65,7 +65,7 @@ def test_a_free_lock_is_taken(guard: FileElector) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_lock_on_a_file_that_has_lost_its_name_is_none(guard: FileElector, lock: Path, how: str) -> None:
+def test_a_lock_on_an_unlinked_file_does_not_count(guard: FileElector, lock: Path, how: str) -> None:
     """Somebody else may lock the other file."""
     if how == "removed":
         lock.unlink()
@@ -74,7 +74,7 @@ def test_a_lock_on_a_file_that_has_lost_its_name_is_none(guard: FileElector, loc
     assert not guard._lock()
 
 
-def test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away(guard: FileElector, lock: Path) -> None:
+def test_a_leader_whose_file_was_removed_blocks_new_candidates(guard: FileElector, lock: Path) -> None:
     """By its lock on the path, which its guard and its supervisor hold: any of the path's bytes is enough."""
     guard._plan = guard._plan._replace(wait=0)
     leaders = path_lock.open_path_locks(str(lock))
@@ -90,7 +90,7 @@ def test_who_leads_on_a_file_that_was_removed_keeps_newcomers_away(guard: FileEl
     assert guard._lock()
 
 
-def test_who_waits_for_a_path_keeps_to_its_bytes_though_they_change(
+def test_a_waiting_candidate_keeps_the_bytes_of_its_path(
     guard: FileElector, lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The path leads to another directory by now, where a hard link is the same file."""
@@ -137,7 +137,9 @@ def two(tmp_path: Path, first: str, script: str, second: str) -> tuple[set[str],
     ("current/l", "mv $0/r1 $0/old; mkdir $0/r1;", "r1/l"),  # as resolved
     ("r1/l", "mount --bind $0/r1 $0/r2;", "r2/l"),  # this very directory
 ])  # fmt: skip
-def test_who_may_mean_the_same_lock_has_a_byte_in_common(tmp_path: Path, first: str, script: str, second: str) -> None:
+def test_candidates_that_may_mean_the_same_lock_share_a_byte(
+    tmp_path: Path, first: str, script: str, second: str
+) -> None:
     """Whatever became of the path in between."""
     before, after = two(tmp_path, first, script, second)
     assert len(before & after) == 1
@@ -147,7 +149,7 @@ def test_who_may_mean_the_same_lock_has_a_byte_in_common(tmp_path: Path, first: 
     ("", "r1/m"), ("", "r2/l"),
     ('unshare --mount sh -c "mount -t tmpfs none $0/r1; \\"\\$@\\"" -', "r1/l"),  # a container's own
 ])  # fmt: skip
-def test_who_means_another_lock_has_none(tmp_path: Path, script: str, second: str) -> None:
+def test_candidates_of_different_locks_share_no_byte(tmp_path: Path, script: str, second: str) -> None:
     """Else one would wait for the other."""
     before, after = two(tmp_path, "r1/l", script, second)
     assert before
@@ -164,7 +166,7 @@ def test_the_bytes_of_a_path_are_taken_in_one_order(tmp_path: Path) -> None:
         assert found == sorted(found)
 
 
-def test_the_name_is_looked_at_again_once_its_path_is_had(
+def test_the_path_is_checked_again_once_it_is_locked(
     guard: FileElector, lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between both looks a leader on the old file may have ended, and another begun on a new one."""
@@ -177,7 +179,7 @@ def test_the_name_is_looked_at_again_once_its_path_is_had(
     assert not guard._lock()
 
 
-def test_it_keeps_the_lock_until_what_a_dead_supervisor_left_is_dead(guard: FileElector) -> None:
+def test_the_file_elector_keeps_the_lock_until_a_dead_supervisors_processes_are_dead(guard: FileElector) -> None:
     """However long that takes."""
 
     class Undying(ProcessTracker):
@@ -193,7 +195,7 @@ def test_it_keeps_the_lock_until_what_a_dead_supervisor_left_is_dead(guard: File
     assert tracker.sweeps == 3
 
 
-def test_who_lets_go_leaves_it_to_all_others_that_have_it_open(plan: Plan) -> None:
+def test_closing_a_lock_leaves_it_to_other_processes_that_have_it_open(plan: Plan) -> None:
     """A command, say, that will not die and was left: LOCK_UN would free the lock for everybody."""
     guards = FileElectors(plan, Log(verbosity=-1), system.myself())
     guards._open()
@@ -208,7 +210,7 @@ def test_who_lets_go_leaves_it_to_all_others_that_have_it_open(plan: Plan) -> No
     os.close(other)
 
 
-def test_a_new_candidacy_holds_nothing_of_the_last_one(plan: Plan) -> None:
+def test_a_new_candidacy_holds_no_file_of_the_last_one(plan: Plan) -> None:
     """The guard that was killed may have locked it."""
     guards = FileElectors(plan, Log(verbosity=-1), system.myself())
     guards._open()
@@ -220,7 +222,7 @@ def test_a_new_candidacy_holds_nothing_of_the_last_one(plan: Plan) -> None:
     guards.let_go()
 
 
-def test_a_record_is_on_disk_before_it_counts(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_is_on_disk_before_the_term_begins(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that a crash took back would be given out twice."""
     done: list[str] = []
     write, sync = os.pwrite, os.fsync
@@ -249,9 +251,7 @@ def test_a_file_system_of_many_machines_is_refused(plan: Plan, monkeypatch: pyte
     assert f"is on {kind}" in cast("str", refused.value.strerror)
 
 
-def test_a_directory_of_another_user_is_no_place_for_lock_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_of_another_user_is_refused_for_lock_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert file_lock.unsafe(str(tmp_path)) == ""
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     assert "is not safe for lock files" in file_lock.unsafe(str(tmp_path))
@@ -329,7 +329,7 @@ def test_a_clock_that_was_set_back_makes_the_command_run_again(plan: Plan) -> No
     assert led(plan).done == ""
 
 
-def test_a_run_without_once_is_recorded_too_and_skips_nothing(plan: Plan) -> None:
+def test_a_run_without_once_is_recorded_and_skips_no_run(plan: Plan) -> None:
     once = plan._replace(once="k", started=system.clock())
     led(plan, ran=(0, "exited"))
     assert led(once, ran=(0, "exited")).done == ""

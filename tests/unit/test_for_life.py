@@ -27,7 +27,7 @@ def owned(tale: Story, holder: str = "other", incarnation: str = "term-9", **fie
 # --- taking it
 
 
-def test_a_lock_that_nobody_has_is_created_and_leads_to_a_term_without_deadlines() -> None:
+def test_a_free_lock_is_created_and_its_term_has_no_deadlines() -> None:
     tale = story().wakes().reads(None)
     write = tale.asked(e.Write)
     assert (write.base, write.record.holder, write.incarnation) == (None, ME, TERM)
@@ -38,7 +38,7 @@ def test_a_lock_that_nobody_has_is_created_and_leads_to_a_term_without_deadlines
     assert tale.asked(e.NewLeader).leader == ME
 
 
-def test_a_leader_looks_on_and_writes_nothing() -> None:
+def test_a_leader_for_life_writes_nothing() -> None:
     tale = story().leads()
     assert tale.asked(e.Watch).seen is tale.state.observed
     asked = tale.waits(3600).requests
@@ -46,27 +46,27 @@ def test_a_leader_looks_on_and_writes_nothing() -> None:
     assert tale.state.phase is Phase.LEADING
 
 
-def test_whoever_has_it_keeps_it_however_long_nothing_is_heard() -> None:
+def test_a_silent_owner_keeps_the_lock() -> None:
     tale = story().follows(owned(story()))
     assert tale.asked(e.NewLeader).leader == "other"
     asked = tale.waits(7 * 86400).requests
     assert not [each for each in asked if isinstance(each, e.Write)]
 
 
-def test_a_dead_owner_s_lock_is_taken_over_as_it_was_seen() -> None:
+def test_a_dead_owners_lock_is_taken_over_at_the_observed_version() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
     assert tale.asked(e.Write).base is dead
     tale.writes().asked(e.Acquired)
 
 
-def test_a_lock_that_its_owner_gave_up_is_taken_at_once() -> None:
+def test_a_released_lock_is_taken_at_once() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(free := Observed(Record(), "", tale.version()))
     assert tale.asked(e.Write).base is free
 
 
-def test_a_lock_that_is_gone_for_certain_is_created_at_once() -> None:
+def test_a_lock_that_is_proven_deleted_is_created_at_once() -> None:
     """That its owner is gone too is the lock's to find out: it tells of nothing only then."""
     tale = story()
     tale.follows(owned(tale)).sees(None)
@@ -75,7 +75,7 @@ def test_a_lock_that_is_gone_for_certain_is_created_at_once() -> None:
 
 
 @pytest.mark.parametrize("dead", [False, True])
-def test_what_cannot_be_understood_is_held_and_told_once(dead: bool) -> None:  # noqa: FBT001
+def test_an_invalid_owner_counts_as_held_and_is_reported_once(dead: bool) -> None:  # noqa: FBT001
     tale = story()
     odd = owned(tale, "", "", fault="it has 2 owners", dead=dead)
     tale.wakes().reads(odd)
@@ -84,7 +84,7 @@ def test_what_cannot_be_understood_is_held_and_told_once(dead: bool) -> None:  #
     assert not tale.all(e.Report)
 
 
-def test_the_lock_of_an_earlier_process_of_one_s_own_pod_is_taken_over_at_once() -> None:
+def test_a_lock_of_an_earlier_process_of_the_same_pod_is_taken_over_at_once() -> None:
     tale = story().wakes()
     tale.reads(owned(tale, ME, "term-0"))
     assert "taking it over" in tale.asked(e.Report).message
@@ -99,14 +99,14 @@ def test_a_candidate_whose_own_pod_is_gone_gives_up() -> None:
     assert tale.fails(Kind.HOPELESS).asked(e.AcquireFailed).status == 125
 
 
-def test_the_race_for_a_free_lock_is_lost_by_a_conflict_and_followed_by_a_look() -> None:
+def test_a_candidate_that_loses_the_race_to_create_the_lock_reads_it() -> None:
     tale = story().wakes().reads(None).fails(Kind.CONFLICT)
     tale.reads(owned(tale))
     tale.asked(e.Watch)
     tale.idles(60)
 
 
-def test_what_a_conflict_showed_to_be_outdated_is_not_tried_again_because_of_its_owner_s_pod() -> None:
+def test_an_event_of_the_owners_pod_repeats_no_write_over_an_outdated_version() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(dead := owned(tale, dead=True)).fails(Kind.CONFLICT)
     tale.sees(replace(dead, dead=False))
@@ -114,7 +114,7 @@ def test_what_a_conflict_showed_to_be_outdated_is_not_tried_again_because_of_its
     tale.reads(owned(tale, "third")).idles(60)
 
 
-def test_a_conflict_whose_winner_the_watch_tells_of_is_followed_by_no_look() -> None:
+def test_a_conflict_that_the_watch_explains_is_followed_by_no_read() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(owned(tale, dead=True)).fails(Kind.CONFLICT)
     tale.sees(owned(tale, "third")).idles(60)
@@ -131,7 +131,7 @@ def test_an_acquiring_write_whose_answer_was_lost_begins_a_term_once_a_read_show
     assert tale.reads(landed).asked(e.Acquired).token == landed.version
 
 
-def test_an_acquiring_write_that_a_pod_made_which_is_gone_begins_no_term() -> None:
+def test_an_acquiring_write_of_a_deleted_pod_begins_no_term() -> None:
     """Nobody else takes that for held, and the garbage collector deletes it."""
     tale = story().wakes().reads(None)
     landed = tale.landed()
@@ -149,7 +149,7 @@ def test_a_watch_event_alone_begins_no_term() -> None:
     tale.reads(owned(tale, ME, TERM)).asked(e.Acquired)
 
 
-def test_an_answer_that_the_watch_has_overtaken_is_looked_into_first() -> None:
+def test_a_response_older_than_the_last_watch_event_is_followed_by_a_read() -> None:
     tale = story()
     tale.follows(owned(tale)).sees(None)
     landed = tale.landed()
@@ -187,7 +187,7 @@ def sights(tale: Story) -> dict[str, Observed | None]:
 
 
 @pytest.mark.parametrize("sight", sights(story()))
-def test_a_leader_that_sees_the_lock_or_its_own_pod_gone_or_another_s_has_lost_without_grace(sight: str) -> None:
+def test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace(sight: str) -> None:
     tale = story().leads()
     tale.sees(sights(tale)[sight])
     assert tale.asked(e.Lost).kill_now
@@ -207,7 +207,7 @@ def test_a_read_ends_a_term_as_a_watch_event_does(sight: str) -> None:
 
 @pytest.mark.parametrize("first", sights(story()))
 @pytest.mark.parametrize("later", sights(story()))
-def test_what_is_seen_after_a_loss_does_not_end_the_guard(first: str, later: str) -> None:
+def test_an_observation_after_a_loss_does_not_disarm_the_elector(first: str, later: str) -> None:
     """The supervisor is emptying the tree, and may need to be struck."""
     tale = story(live=True).leads()
     seen = sights(tale)
@@ -215,12 +215,12 @@ def test_what_is_seen_after_a_loss_does_not_end_the_guard(first: str, later: str
     assert tale.state.phase is Phase.LOST
 
 
-def test_a_leader_that_is_told_that_its_pod_is_gone_has_lost() -> None:
+def test_a_leader_whose_pod_is_reported_gone_has_lost() -> None:
     tale = story().leads().tell(e.WatchEnded("reset", begun=False)).waits(2).fails(Kind.HOPELESS)
     assert tale.asked(e.Lost).kill_now
 
 
-def test_what_cannot_be_known_of_one_s_own_pod_ends_no_term_and_is_told_once() -> None:
+def test_an_unreadable_pod_ends_no_term_and_is_reported_once() -> None:
     tale = story().leads()
     unsure = owned(tale, ME, TERM, fault="the Pod me may not be read")
     assert tale.sees(unsure).asked(e.Report).message == unsure.fault
@@ -229,7 +229,7 @@ def test_what_cannot_be_known_of_one_s_own_pod_ends_no_term_and_is_told_once() -
 
 
 @pytest.mark.parametrize("kind", [Kind.UNREACHABLE, Kind.DENIED, Kind.THROTTLED, Kind.REFUSED])
-def test_a_leader_goes_on_while_it_cannot_look_and_tries_once_in_a_retry_period(kind: Kind) -> None:
+def test_a_leader_that_cannot_read_leads_on_and_retries_each_period(kind: Kind) -> None:
     tale = story().leads().waits(10).tell(e.WatchEnded("reset"))
     times = []
     while tale.now < START + 3600:
@@ -262,7 +262,7 @@ def test_a_supervisor_that_does_not_answer_loses_the_term_without_grace() -> Non
 # --- an elector that replaces another
 
 
-def test_a_replaced_elector_reads_first_and_goes_on_without_a_write() -> None:
+def test_a_replacement_elector_reads_first_and_leads_on_without_a_write() -> None:
     tale = Story(resumed(candidate(non_expiring=True), inf, acquired=5, transitions=0))
     tale.wakes().reads(owned(tale, ME, TERM))
     tale.asked(e.Watch)
@@ -271,13 +271,13 @@ def test_a_replaced_elector_reads_first_and_goes_on_without_a_write() -> None:
     assert tale.state.phase is Phase.LEADING
 
 
-def test_a_replaced_elector_that_cannot_read_goes_on() -> None:
+def test_a_replacement_elector_that_cannot_read_leads_on() -> None:
     tale = Story(resumed(candidate(non_expiring=True), inf, acquired=5, transitions=0)).wakes()
     tale.fails(Kind.UNREACHABLE).fails(Kind.UNREACHABLE).waits(600)
     assert tale.state.phase is Phase.LEADING
 
 
-def test_a_replaced_elector_of_a_candidate_finds_what_its_predecessor_acquired() -> None:
+def test_a_replacement_elector_finds_its_predecessors_acquisition() -> None:
     tale = Story(resume_waiting(candidate(non_expiring=True), TERM, START)).wakes()
     tale.reads(owned(tale, ME, TERM)).asked(e.Acquired)
 
@@ -285,7 +285,7 @@ def test_a_replaced_elector_of_a_candidate_finds_what_its_predecessor_acquired()
 # --- polling
 
 
-def test_where_a_candidate_may_not_watch_it_polls_after_1_2_4_8_and_then_16_seconds() -> None:
+def test_a_candidate_without_watch_permission_polls_with_growing_pauses() -> None:
     tale = story()
     tale.follows(owned(tale)).tell(e.WatchEnded("forbidden", denied=True, begun=False))
     for pause in (1, 2, 4, 8, 16, 16, 16):
@@ -294,7 +294,7 @@ def test_where_a_candidate_may_not_watch_it_polls_after_1_2_4_8_and_then_16_seco
         tale.reads(tale.state.observed)
 
 
-def test_the_pauses_are_spread_by_up_to_a_fifth() -> None:
+def test_the_pauses_between_polls_are_spread_by_up_to_a_fifth() -> None:
     tale = story()
     tale.follows(owned(tale))
     tale.luck = 0.99
@@ -302,7 +302,7 @@ def test_the_pauses_are_spread_by_up_to_a_fifth() -> None:
     tale.waits(0.05).asked(e.Get)
 
 
-def test_a_watch_that_has_something_else_to_watch_is_followed_by_a_look_at_once_and_in_silence() -> None:
+def test_a_watch_whose_objects_have_changed_is_followed_by_a_silent_read() -> None:
     tale = story()
     tale.follows(owned(tale)).tell(e.WatchEnded("another owner", moved=True))
     tale.asked(e.Get)
@@ -312,34 +312,34 @@ def test_a_watch_that_has_something_else_to_watch_is_followed_by_a_look_at_once_
 # --- giving up
 
 
-def test_one_try_and_no_more_is_what_no_wait_means() -> None:
+def test_no_wait_tries_once() -> None:
     tale = story(one_try=True).wakes()
     give_up = tale.reads(owned(tale)).asked(e.AcquireFailed)
     assert give_up.status == 124
     assert give_up.reason == "held by other, watched unchanged for 0s; it has the lock until it is gone"
 
 
-def test_one_try_at_a_lock_that_no_pod_owns_warns_and_has_not_acquired_it() -> None:
+def test_no_wait_at_a_lock_that_no_pod_owns_warns_and_fails() -> None:
     tale = story(one_try=True).wakes()
     give_up = tale.reads(owned(tale, fault="it has no owner")).asked(e.AcquireFailed)
     assert give_up == e.AcquireFailed("the lock counts as held: it has no owner", 124)
     assert tale.asked(e.Report) == e.Report("lock_malformed", "the lock counts as held: it has no owner")
 
 
-def test_wait_ends_with_who_has_it() -> None:
+def test_the_end_of_wait_names_the_owner() -> None:
     tale = story(wait_until=START + 30)
     tale.follows(owned(tale))
     assert "held by other, watched unchanged for 30s" in tale.waits(30).asked(e.AcquireFailed).reason
 
 
-def test_live_gives_up_on_an_owner_that_is_there_and_takes_what_is_not() -> None:
+def test_wait_live_gives_up_on_a_living_owner_and_takes_a_free_lock() -> None:
     tale = story(live=True).wakes()
     assert tale.reads(owned(tale)).asked(e.AcquireFailed) == e.AcquireFailed("held by other, which is there", 124)
     tale = story(live=True).wakes()
     tale.reads(owned(tale, dead=True)).writes().asked(e.Acquired)
 
 
-def test_live_waits_where_nobody_can_tell() -> None:
+def test_wait_live_waits_while_the_owner_is_unknown() -> None:
     tale = story(live=True).wakes()
     tale.reads(owned(tale, "", "", fault="it has 2 owners")).idles(60)
     tale.sees(None).writes().asked(e.Acquired)
@@ -348,13 +348,13 @@ def test_live_waits_where_nobody_can_tell() -> None:
 # --- releasing
 
 
-def test_nothing_is_released_unless_asked_for() -> None:
+def test_a_lock_for_life_is_released_only_on_request() -> None:
     tale = story().leads().tell(e.AllProcessesExited(release=False))
     assert tale.asked(e.Released) == e.Released(released=False, why="asked not to")
     assert not tale.requests
 
 
-def test_a_release_empties_exactly_what_was_seen() -> None:
+def test_a_release_is_written_over_the_observed_version() -> None:
     tale = story().leads()
     seen = tale.state.observed
     write = tale.tell(e.AllProcessesExited(release=True)).asked(e.Write)
@@ -362,12 +362,12 @@ def test_a_release_empties_exactly_what_was_seen() -> None:
     assert tale.writes().asked(e.Released).released
 
 
-def test_a_release_whose_answer_was_lost_is_looked_for() -> None:
+def test_a_release_without_a_response_is_read() -> None:
     tale = story().leads().tell(e.AllProcessesExited(release=True)).fails(Kind.UNREACHABLE)
     assert tale.fails(Kind.MISSING).asked(e.Released).released
 
 
-def test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_asked() -> None:
+def test_an_acquisition_without_a_term_is_released_without_a_request() -> None:
     """It would last: nobody else could lead until this Pod is gone."""
     tale = story().wakes().reads(None)
     landed = tale.landed()
@@ -377,13 +377,13 @@ def test_what_may_have_been_acquired_without_a_term_is_given_up_although_nobody_
     assert tale.writes().asked(e.Released).released
 
 
-def test_what_was_lost_is_not_released() -> None:
+def test_a_lost_lock_is_not_released() -> None:
     tale = story().leads()
     tale.sees(None).tell(e.AllProcessesExited(release=True))
     assert not tale.requests
 
 
-def test_after_a_loss_a_new_candidacy_takes_what_is_free() -> None:
+def test_a_new_candidacy_after_a_loss_takes_a_free_lock() -> None:
     tale = story().leads()
     tale.sees(None).tell(e.Restart("term-2")).reads(None)
     assert tale.asked(e.Write).incarnation == "term-2"

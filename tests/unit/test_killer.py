@@ -38,7 +38,7 @@ def test_an_attempt_ends_though_each_look_finds_other_zombies(monkeypatch: pytes
     assert not killer.kill_until_none(lambda: [system.Process(next(pids), 1, 1, "Z", 1, 1)], 10)
 
 
-def test_what_the_elector_finds_while_it_kills_is_known_to_its_last_resort(processes: Processes) -> None:
+def test_processes_found_while_killing_are_known_to_the_last_resort(processes: Processes) -> None:
     process = processes.start(["sh", "-c", "sleep 600 & echo $!; wait"])
     wait_until(lambda: "\n" in process.out, "the command")
     supervisor = system.process(process.pid)

@@ -89,7 +89,7 @@ def get(lock: MultiLock) -> Observed:
     return asyncio.run(lock.get(1))
 
 
-def test_both_that_agree_are_one_record(server: Server) -> None:
+def test_two_objects_with_one_holder_are_one_record(server: Server) -> None:
     put(server, EndpointsLock, HELD)
     put(server, LeaseLock, HELD)
     seen = get(multi(server))
@@ -97,7 +97,7 @@ def test_both_that_agree_are_one_record(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(HELD, FREE), (FREE, HELD), (replace(HELD, holder="e"), HELD)])
-def test_holders_that_differ_are_held_for_the_longest_that_anybody_may_lead(
+def test_a_multilock_with_two_holders_is_held_for_the_longer_duration(
     server: Server, first: Record, second: Record
 ) -> None:
     """client-go takes the primary's duration, which after a release is 1 s."""
@@ -107,13 +107,13 @@ def test_holders_that_differ_are_held_for_the_longest_that_anybody_may_lead(
     assert (seen.record.holder, seen.record.duration) == (UNKNOWN, 15)
 
 
-def test_holders_that_differ_are_held_for_ones_own_duration_at_least(server: Server) -> None:
+def test_a_multilock_with_two_holders_is_held_for_at_least_the_candidates_own_duration(server: Server) -> None:
     put(server, EndpointsLock, Record("e", 4, 0, 0, 0))
     put(server, LeaseLock, FREE)
     assert get(multi(server)).record.duration == MINE
 
 
-def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
+def test_a_change_of_either_object_restarts_the_wait(server: Server) -> None:
     """Also of the one whose clock is behind."""
     put(server, EndpointsLock, replace(HELD, renewed=20_000_000))
     put(server, LeaseLock, replace(HELD, holder="l"))
@@ -124,7 +124,9 @@ def test_a_change_of_either_starts_the_wait_anew(server: Server) -> None:
 
 
 @pytest.mark.parametrize("record", [FREE, HELD])
-def test_a_lock_of_which_one_object_is_missing_is_neither_released_nor_anybodys(server: Server, record: Record) -> None:
+def test_a_multilock_with_a_missing_object_is_neither_released_nor_held_by_the_candidate(
+    server: Server, record: Record
+) -> None:
     """Also where it was never there: the fleet is of candidates that know the annotation only."""
     put(server, EndpointsLock, record)
     seen = get(multi(server))
@@ -133,7 +135,7 @@ def test_a_lock_of_which_one_object_is_missing_is_neither_released_nor_anybodys(
 
 
 @pytest.mark.parametrize("gone", ["leases", "endpoints"])
-def test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(server: Server, gone: str) -> None:
+def test_a_deleted_object_does_not_make_a_multilock_free(server: Server, gone: str) -> None:
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
     lock = multi(server)
@@ -144,7 +146,7 @@ def test_one_that_was_there_and_is_gone_does_not_make_the_lock_free(server: Serv
 
 
 @pytest.mark.parametrize("anew", ["leases", "endpoints"])
-def test_one_that_was_created_anew_without_a_record_does_not_make_the_lock_free(server: Server, anew: str) -> None:
+def test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(server: Server, anew: str) -> None:
     """Whoever keeps to that one alone may run; the other is as its last holder left it."""
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
@@ -157,7 +159,7 @@ def test_one_that_was_created_anew_without_a_record_does_not_make_the_lock_free(
 
 
 @pytest.mark.parametrize("bare", [("endpoints",), ("leases",), ("endpoints", "leases")])
-def test_both_that_never_had_a_record_are_led_on_at_once(server: Server, bare: tuple[str, ...]) -> None:
+def test_a_multilock_that_never_had_a_record_is_led_at_once(server: Server, bare: tuple[str, ...]) -> None:
     """A Service has made the Endpoints, and somebody's manifest the Lease: the first write shows in its answer."""
     server.version = 0
     for kind in bare:
@@ -167,7 +169,7 @@ def test_both_that_never_had_a_record_are_led_on_at_once(server: Server, bare: t
     asyncio.run(world.until_led_by(world.enter("one", world.both())))
 
 
-def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> None:
+def test_an_observed_secondary_is_not_created(server: Server) -> None:
     put(server, EndpointsLock, FREE)
     lock = multi(server)
     base = get(lock)
@@ -181,7 +183,7 @@ def test_the_second_is_not_created_where_the_decision_saw_it(server: Server) -> 
     assert get(lock).record.holder == UNKNOWN
 
 
-def test_a_write_that_the_primary_refuses_is_not_half_done_and_goes_no_further(server: Server) -> None:
+def test_a_write_that_the_primary_refuses_is_not_sent_to_the_secondary(server: Server) -> None:
     """Else a candidate would put the others off that may write one of both alone."""
     server.refuses, server.refusal = lambda method, _kind: method == "POST", Kind.THROTTLED
     with pytest.raises(LockError) as error:
@@ -191,7 +193,7 @@ def test_a_write_that_the_primary_refuses_is_not_half_done_and_goes_no_further(s
 
 
 @pytest.mark.parametrize("refusal", [Kind.CONFLICT, Kind.UNREACHABLE, Kind.THROTTLED])
-def test_a_release_goes_on_to_the_secondary_whatever_becomes_of_the_primary(server: Server, refusal: Kind) -> None:
+def test_a_release_is_sent_to_the_secondary_even_if_the_primary_fails(server: Server, refusal: Kind) -> None:
     """The primary may have been released by a try before, whose answer was lost."""
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
@@ -204,12 +206,12 @@ def test_a_release_goes_on_to_the_secondary_whatever_becomes_of_the_primary(serv
     assert server.found["leases"]["spec"]["holderIdentity"] == ""
 
 
-def test_both_that_a_leader_creates_anew_keep_its_transitions(server: Server) -> None:
+def test_a_multilock_that_its_leader_recreates_keeps_its_transitions(server: Server) -> None:
     """Its lock is known to be its own; that both answers show the write is what its term counts by."""
     assert asyncio.run(multi(server).write(None, HELD, "i", 1)).record == HELD
 
 
-def test_neither_is_written_on_another_version_than_the_decision_saw(server: Server) -> None:
+def test_no_object_is_written_over_another_version_than_the_observed_one(server: Server) -> None:
     """One that came since is met by a creation, which overwrites nothing; one that changed, by the version before."""
     put(server, EndpointsLock, FREE)
     lock = multi(server)
@@ -222,7 +224,7 @@ def test_neither_is_written_on_another_version_than_the_decision_saw(server: Ser
     assert not {"uid", "resourceVersion"} & set(second)
 
 
-def test_an_answer_that_does_not_show_the_write_is_none(server: Server) -> None:
+def test_a_response_that_does_not_show_the_write_is_no_success(server: Server) -> None:
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
     lock = multi(server)
@@ -233,7 +235,7 @@ def test_an_answer_that_does_not_show_the_write_is_none(server: Server) -> None:
     assert error.value.failure.kind is Kind.UNREACHABLE
 
 
-def test_the_fencing_token_is_the_first_ones_version(server: Server) -> None:
+def test_the_fencing_token_is_the_version_of_the_primary(server: Server) -> None:
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
     lock = multi(server)
@@ -245,7 +247,7 @@ def test_the_fencing_token_is_the_first_ones_version(server: Server) -> None:
 RUN = Run("m", "7", "", 5_000_000, 6_000_000, 0, "exited")
 
 
-def test_a_run_is_recorded_in_both_halves_and_read_from_either(server: Server) -> None:
+def test_a_run_is_recorded_in_both_objects_and_read_from_either(server: Server) -> None:
     """A release may come half through, and either object may be created anew."""
     lock = multi(server)
     for kind in (EndpointsLock, LeaseLock):
@@ -259,7 +261,7 @@ def test_a_run_is_recorded_in_both_halves_and_read_from_either(server: Server) -
         assert other.runs(asyncio.run(other.get(1))) == ([RUN] if gone == "endpoints" else [])
 
 
-def test_half_a_release_has_recorded_the_run(server: Server) -> None:
+def test_a_half_done_release_has_recorded_the_run(server: Server) -> None:
     lock = multi(server)
     for kind in (EndpointsLock, LeaseLock):
         put(server, kind, HELD)

@@ -138,7 +138,7 @@ def overlaps(
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_by_ours_one_leads_and_by_client_gos_letter_two_do(name: str) -> None:
+def test_kleaders_multilock_has_one_leader_where_client_gos_letter_has_two(name: str) -> None:
     letter, story = BREAKS[name]
     assert overlaps(story, nullcontext()) == []
     assert overlaps(story, letter())

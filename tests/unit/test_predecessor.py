@@ -46,7 +46,7 @@ class Told(list[str]):
     ],
     ids=str,
 )
-def test_it_is_somebody_whom_people_know(holders: list[str], told: list[str]) -> None:
+def test_the_predecessor_in_the_log_is_a_known_holder(holders: list[str], told: list[str]) -> None:
     """Two objects of one lock that differ for a moment are nobody's term."""
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
     for at, holder in enumerate(holders):
@@ -64,7 +64,7 @@ def test_it_is_somebody_whom_people_know(holders: list[str], told: list[str]) ->
         (Observed(Record(), fault="it is no record"), "found the lock unreadable: it is no record"),
     ],
 )
-def test_who_holds_the_lock_is_said_once_when_it_is_first_read(seen: Observed | None, said: str) -> None:
+def test_the_holder_is_logged_once_at_the_first_read(seen: Observed | None, said: str) -> None:
     earlier, log, me = Predecessor(), Told(), SimpleNamespace(non_expiring=False, identity="me")
     for known, each in ((False, None), (True, seen), (True, Observed(Record("another")))):
         now = SimpleNamespace(observed=each, known=known, me=me, observed_at=0.0, held_by_me=lambda _: False)
@@ -75,7 +75,7 @@ def test_who_holds_the_lock_is_said_once_when_it_is_first_read(seen: Observed | 
 @pytest.mark.parametrize(
     ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last observed to hold it"])]
 )
-def test_who_has_a_lock_for_life_renews_nothing_and_is_called_after_its_pod(pod: str, told: list[str]) -> None:
+def test_a_holder_for_life_is_logged_by_its_pod_without_a_renewal(pod: str, told: list[str]) -> None:
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
     earlier.note(state(pod, 0.0, non_expiring=True), 0.0, quiet)
     earlier.note(state("my-pod", 4.0, non_expiring=True), 4.0, quiet)

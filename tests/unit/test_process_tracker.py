@@ -42,7 +42,7 @@ def process(*terms: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     ],
     ids=["an unknown term's", "an own term's", "another lock's", "a dead term's", "a kleader's within a dead term"],
 )
-def test_what_is_left_of_earlier_terms_is_found_and_of_a_dead_one_killed(
+def test_processes_of_earlier_terms_are_found_and_killed_if_their_kleader_is_dead(
     terms: tuple[str, ...], variables: dict[str, str], *, found: bool
 ) -> None:
     with process(*terms, **variables) as running:

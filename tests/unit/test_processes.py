@@ -32,5 +32,5 @@ def test_a_process_and_what_it_left_are_alive_until_they_have_ended(processes: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans come to this process on Linux alone")
-def test_a_pid_that_another_s_process_has_now_is_a_dead_one_s() -> None:
+def test_a_process_whose_pid_was_reused_is_dead() -> None:
     assert os.getppid() == 0 or not alive(os.getppid())

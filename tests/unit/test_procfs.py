@@ -44,7 +44,7 @@ def family() -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["its lists", "all of /proc"])
-def test_whoever_is_below_is_found_whichever_thread_forked_it(
+def test_a_descendant_is_found_whichever_thread_forked_it(
     family: list[int],
     monkeypatch: pytest.MonkeyPatch,
     lists: bool,  # noqa: FBT001
@@ -61,9 +61,7 @@ def test_whoever_is_below_is_found_whichever_thread_forked_it(
     assert procfs.children({parent}) == []
 
 
-def test_a_pid_that_is_another_processs_by_now_leads_nowhere(
-    family: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reused_pid_is_not_taken_for_the_earlier_process(family: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parent is not one of those that were met on the way: it is left out, and all that is below it."""
     parent, *children = family
     real = procfs.process
@@ -83,7 +81,7 @@ def test_a_pid_that_is_another_processs_by_now_leads_nowhere(
 
 
 @pytest.mark.parametrize("what", ["children(())", "process(os.getpid())", "list(procfs.below(os.getpid(), ()))"])
-def test_a_shortage_of_descriptors_is_no_proof_that_nobody_is_there(what: str) -> None:
+def test_a_scan_without_descriptors_does_not_prove_a_tree_empty(what: str) -> None:
     code = (
         "import os, resource, sys; sys.path.insert(0, sys.argv[1]); from kleader.system import procfs\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"

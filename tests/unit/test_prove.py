@@ -47,7 +47,7 @@ def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(tabl
     assert table.problems(0) == ["2 overlaps"]
 
 
-def test_what_came_of_requests_is_counted_and_a_false_answer_is_no_proof(table: Table) -> None:
+def test_outcomes_of_requests_are_counted_and_a_false_answer_is_no_proof(table: Table) -> None:
     table.trial("kill", [], 0, 8, late=False, counts=True)
     for outcome in ("transfers done", "transfers done", "transfers reported as failed"):
         table.came(outcome)
@@ -69,13 +69,13 @@ def test_what_came_of_requests_is_counted_and_a_false_answer_is_no_proof(table: 
     ],
     ids=str,
 )
-def test_who_led_between_the_one_that_was_asked_and_the_one_that_was_named(
+def test_a_leader_between_the_asked_and_the_named_candidate_is_found(
     holders: list[str], found: set[str] | None
 ) -> None:
     assert on_request.between(holders, "a", "b") == found
 
 
-def test_what_failed_was_tried_too_seldom_or_not_at_all_is_no_proof(table: Table) -> None:
+def test_a_fault_that_failed_or_was_tried_too_seldom_is_no_proof(table: Table) -> None:
     assert table.problems(0) == ["nothing was tried"]
     table.trial("kill", [], 0, 8, late=False, counts=True)
     table.failed("kill", "it would not die")
@@ -97,7 +97,7 @@ def test_faults_go_on_beyond_their_time_where_a_class_came_too_seldom(table: Tab
     assert chaos.over
 
 
-def test_what_this_machine_cannot_do_is_said_and_has_no_row(table: Table) -> None:
+def test_a_fault_that_this_machine_cannot_cause_is_reported_without_a_row(table: Table) -> None:
     assert "not tried on this machine: step: no clock" in table.text()
     assert not any(line.startswith("step") for line in table.text().splitlines())
 
@@ -107,7 +107,7 @@ def test_the_classes_of_faults_have_names_of_their_own_that_fit_the_table() -> N
     assert max(map(len, NAMES)) <= 52
 
 
-def test_a_leader_that_is_killed_whole_is_killed_from_below() -> None:
+def test_a_leader_is_killed_from_the_bottom_of_its_tree() -> None:
     """Of descendants that outlive supervisor and elector nothing is promised, so nothing is proven by them."""
     killed: list[str] = []
 

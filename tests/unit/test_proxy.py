@@ -145,7 +145,7 @@ def test_silence_holds_a_fin_back(proxy: Proxy, echo: Echo) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reset", "refuse"])
-def test_what_there_is_gets_an_rst(proxy: Proxy, mode: Mode) -> None:
+def test_a_reset_ends_open_connections(proxy: Proxy, mode: Mode) -> None:
     with connect(proxy.port) as old:
         ask(old, b"x")
         proxy.switch(mode)

@@ -48,7 +48,7 @@ def test_a_lease_without_a_record_is_free(spec: object) -> None:
     assert from_lease_spec(spec) == Record()
 
 
-def test_what_the_python_client_writes_is_understood() -> None:
+def test_a_record_of_the_python_client_is_read() -> None:
     spec = {
         "holderIdentity": "me",
         "leaseDurationSeconds": "15",
@@ -85,13 +85,13 @@ def test_what_the_python_client_writes_is_understood() -> None:
         ({"renewTime": ""}, "spec.renewTime"),
     ],
 )
-def test_what_is_not_beyond_doubt_is_malformed_and_the_error_names_the_field(spec: object, field: str) -> None:
+def test_an_ambiguous_record_is_malformed_and_the_error_names_the_field(spec: object, field: str) -> None:
     with pytest.raises(MalformedRecordError, match=rf"^{field} (is|has) "):
         from_lease_spec(spec)
 
 
 @pytest.mark.parametrize("duration", [None, 0, -1, "x", 1.5])
-def test_the_duration_of_a_free_lock_means_nothing(duration: object) -> None:
+def test_the_duration_of_a_free_lock_is_ignored(duration: object) -> None:
     assert from_lease_spec({"holderIdentity": "", "leaseDurationSeconds": duration}).holder == ""
 
 
@@ -129,6 +129,6 @@ def test_a_fresh_time_does_not_follow_a_clock_that_is_hours_ahead(previous: int 
 
 
 @pytest.mark.parametrize("duration", [10**400, 10**9, -1, 0, "15", 1.5, None])
-def test_a_duration_of_nobody_that_cannot_be_waited_out_is_none(duration: object) -> None:
+def test_an_endless_duration_without_a_holder_is_ignored(duration: object) -> None:
     """Who finds the lock gone later would add it to a clock."""
     assert from_lease_spec({"holderIdentity": "", "leaseDurationSeconds": duration}).duration == 0

@@ -25,7 +25,7 @@ def done_by(run: Run, *, key: str = "", per: float = 0.0, after_any: bool = Fals
     return Once(key, per, after_any).done_by([run], NOW, since, 60 * SECOND) is not None
 
 
-def test_a_success_that_began_less_than_the_duration_ago_makes_a_run_needless() -> None:
+def test_a_success_that_began_within_the_duration_makes_a_run_needless() -> None:
     assert done_by(ended(8, took=1), per=10)
     assert not done_by(ended(9, took=2), per=10)
 
@@ -42,21 +42,21 @@ def test_a_key_needs_no_clock_and_counts_however_old_it_is() -> None:
 
 
 @pytest.mark.parametrize("lack", ["the candidate's", "the run's"])
-def test_without_a_time_nothing_is_young(lack: str) -> None:
+def test_a_run_without_a_time_makes_no_run_needless(lack: str) -> None:
     run = DONE if lack == "the candidate's" else DONE._replace(started=None, ended=None)
     now = None if lack == "the candidate's" else NOW
     assert Once("", 1e9, after_any=False).done_by([run], now, 0, 60 * SECOND) is None
 
 
 @pytest.mark.parametrize("how", [{"status": 1}, {"reason": "stopped"}, {"reason": "stepped-down"}, {"reason": "lost"}])
-def test_a_run_that_failed_or_was_made_to_end_counts_only_with_any(how: dict[str, Any]) -> None:
+def test_a_failed_or_stopped_run_counts_only_with_any(how: dict[str, Any]) -> None:
     run = ended(1, key="k", **how)
     assert not done_by(run, key="k", per=10)
     assert done_by(run, key="k", after_any=True)
     assert done_by(run, per=10, after_any=True)
 
 
-def test_a_run_in_the_future_counts_within_the_clocks_difference_alone() -> None:
+def test_a_run_in_the_future_counts_only_within_the_clock_skew() -> None:
     """A step back of the clock that dates runs makes a command run again, rather than never."""
     assert done_by(ended(-59), per=10)
     assert not done_by(ended(-61), per=10)
@@ -79,13 +79,13 @@ def test_the_latest_success_is_kept_however_many_failures_follow() -> None:
     assert runs[-1] == DONE
 
 
-def test_a_run_that_is_recorded_again_is_there_once() -> None:
+def test_a_run_that_is_recorded_twice_is_listed_once() -> None:
     """A release is repeated where its answer was lost."""
     runs = run_history.add([DONE._replace(token="6")], DONE)
     assert run_history.add(runs, DONE) == runs
 
 
-def test_the_annotation_is_bounded_whatever_names_there_are() -> None:
+def test_the_annotation_is_bounded_whatever_its_names() -> None:
     runs: list[Run] = []
     for i in range(12):
         runs = run_history.add(runs, DONE._replace(identity="\N{SNOWMAN}" * 1024, key="\ud800" * 9999, token=str(i)))
@@ -93,7 +93,7 @@ def test_the_annotation_is_bounded_whatever_names_there_are() -> None:
     assert runs[0].token == "11"
 
 
-def test_what_was_written_is_read() -> None:
+def test_a_written_history_is_read_back() -> None:
     run = DONE._replace(key="a \N{SNOWMAN}", started=NOW + 1234, ended=None)
     assert run_history.read(run_history.write([run, DONE])) == [run, DONE]
 
@@ -108,5 +108,5 @@ def test_a_run_that_cannot_be_read_is_left_out_and_the_others_are_not(change: di
 
 
 @pytest.mark.parametrize("text", [None, 5, "", "{", "{}", "[]", "[null]", "[[]]", "[" * 99_999, "1" * 9999])
-def test_an_annotation_that_is_none_has_no_runs(text: object) -> None:
+def test_a_missing_annotation_has_no_runs(text: object) -> None:
     assert run_history.read(text) == []

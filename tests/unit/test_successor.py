@@ -25,7 +25,7 @@ def remembered(before: State, story: Story) -> Message | None:
     return successor.remember(1, before, story.state)
 
 
-def test_the_longest_lease_duration_that_was_seen_is_told_and_waited_for() -> None:
+def test_the_longest_observed_lease_duration_is_passed_on_and_waited_for() -> None:
     story = Story()
     before = story.state
     assert remembered(before, story.follows(story.lock("other", duration=60))) == m.Remember(1, f"60 {TERM}")
@@ -34,43 +34,43 @@ def test_the_longest_lease_duration_that_was_seen_is_told_and_waited_for() -> No
     Story(state).wakes().reads(None).idles(59.9)
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_an_unchanged_duration_is_not_passed_on_again() -> None:
     story = Story().follows()
     before = story.state
     assert remembered(before, story.waits(1).sees(story.lock("other", renewed=1))) is None
 
 
 @pytest.mark.parametrize("memory", ["", f"5 {TERM}"])
-def test_ones_own_lease_duration_is_waited_for_at_the_least(memory: str) -> None:
+def test_a_replacement_elector_waits_at_least_its_own_lease_duration(memory: str) -> None:
     assert successor.resumed(candidate(), WAITING._replace(memory=memory), START).safe_at == START + 15
 
 
-def test_a_candidate_whose_elector_is_replaced_has_another_incarnation_and_a_leader_has_its_own() -> None:
+def test_a_replacement_elector_keeps_a_leaders_incarnation_and_changes_a_candidates() -> None:
     """What the previous elector wrote is another candidate's to the next one; a term goes on."""
     waiting = WAITING._replace(memory=f"15 {TERM}.2")
     assert successor.resumed(candidate(), waiting, START).incarnation == f"{TERM}.3"
     assert successor.resumed(candidate(), waiting._replace(leading=True), START).incarnation == f"{TERM}.2"
 
 
-def test_the_incarnation_of_an_earlier_candidacy_is_not_that_of_this_one() -> None:
+def test_a_new_candidacy_has_a_new_incarnation() -> None:
     leading = WAITING._replace(leading=True, memory="15 term-0.2")
     assert successor.resumed(candidate(), leading, START).incarnation == TERM
 
 
-def test_a_new_incarnation_is_told_before_anything_is_written_under_it() -> None:
+def test_a_new_incarnation_is_passed_on_before_it_is_written() -> None:
     story = Story().follows().sees(None).waits(15).writes().waits(2).fails(Kind.CONFLICT)
     before = story.state
     assert remembered(before, story.reads(story.lock("other"))) == m.Remember(1, f"15 {TERM}.1")
     assert not story.all(e.Write)
 
 
-def test_a_replacement_elector_tells_its_incarnation_before_its_first_request() -> None:
+def test_a_replacement_elector_passes_its_incarnation_on_before_its_first_request() -> None:
     """Else the elector that replaces it in a term would take that term for another candidate's."""
     state = successor.resumed(candidate(), WAITING._replace(memory=f"15 {TERM}"), START)
     assert successor.remember(1, None, state) == m.Remember(1, f"15 {TERM}.1")
 
 
-def test_a_lock_that_does_not_expire_has_a_memory_of_its_own() -> None:
+def test_a_lock_that_does_not_expire_passes_on_its_own_resume_state() -> None:
     me = candidate(non_expiring=True)
     state = State(me, TERM)
     assert successor.remember(1, state, replace(state, longest=60)) is None

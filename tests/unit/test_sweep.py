@@ -131,14 +131,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def test_our_own_children_are_killed_without_a_look_at_any(machine: Machine) -> None:
+def test_children_are_killed_without_reading_proc_for_each(machine: Machine) -> None:
     machine.parents |= {1: ME, 2: ME}
     machine.sweep.begin(0)
     assert machine.killed == [1, 2]
     assert machine.looks == 0
 
 
-def test_nobody_is_looked_for_while_they_die(machine: Machine) -> None:
+def test_proc_is_not_scanned_while_killed_children_die(machine: Machine) -> None:
     """A look after each of a thousand deaths would keep the others from dying."""
     machine.parents |= {1: ME, 2: ME}
     machine.sweep.begin(0)
@@ -149,7 +149,7 @@ def test_nobody_is_looked_for_while_they_die(machine: Machine) -> None:
     assert machine.turn() == (True, [])
 
 
-def test_who_comes_to_us_by_a_death_is_killed_at_once(machine: Machine) -> None:
+def test_an_orphan_that_is_reparented_to_the_supervisor_is_killed_at_once(machine: Machine) -> None:
     machine.parents |= {1: ME, 2: 1, 3: 2}
     machine.sweep.begin(0)
     machine.reap(1)
@@ -162,7 +162,7 @@ def test_who_comes_to_us_by_a_death_is_killed_at_once(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("why", ["proof", "foreign"])
-def test_who_is_below_a_process_that_will_not_die_is_killed_all_the_same(machine: Machine, why: str) -> None:
+def test_descendants_of_a_process_that_does_not_die_are_killed(machine: Machine, why: str) -> None:
     machine.parents |= {1: ME, 2: 1, 3: 2}
     getattr(machine, why).add(1)
     machine.sweep.begin(0)
@@ -171,7 +171,7 @@ def test_who_is_below_a_process_that_will_not_die_is_killed_all_the_same(machine
     assert {2, 3} <= set(killed)
 
 
-def test_who_will_not_die_is_told_of_every_10_s(machine: Machine) -> None:
+def test_processes_that_do_not_die_are_logged_every_10_s(machine: Machine) -> None:
     machine.parents |= {1: ME, 2: ME}
     machine.proof.add(1)
     machine.sweep.begin(0)
@@ -185,7 +185,7 @@ def test_who_will_not_die_is_told_of_every_10_s(machine: Machine) -> None:
     assert len(machine.said) == 2
 
 
-def test_who_may_not_be_killed_is_told_of_by_name_and_tried_again(machine: Machine) -> None:
+def test_processes_that_may_not_be_killed_are_logged_by_name_and_tried_again(machine: Machine) -> None:
     """It may become this user's own again."""
     machine.parents |= {1: ME, 2: ME, 3: 1}
     machine.foreign |= {1, 3}
@@ -199,7 +199,7 @@ def test_who_may_not_be_killed_is_told_of_by_name_and_tried_again(machine: Machi
     assert set(machine.turn(0.1)[1]) == {1, 3}
 
 
-def test_who_cannot_be_looked_for_is_not_gone(machine: Machine) -> None:
+def test_a_tree_that_cannot_be_scanned_is_not_proven_empty(machine: Machine) -> None:
     machine.parents |= {1: ME}
     machine.sweep.begin(0)
     machine.reap(1)
@@ -210,7 +210,7 @@ def test_who_cannot_be_looked_for_is_not_gone(machine: Machine) -> None:
     assert machine.turn(0.1) == (True, [])
 
 
-def test_who_kills_does_not_count_as_asleep(machine: Machine) -> None:
+def test_a_supervisor_that_kills_puts_the_kernels_timer_off(machine: Machine) -> None:
     """Past kill_at the kernel's timer is put off before each kill, and the next round comes before it rings."""
     machine.parents |= dict.fromkeys(range(100, 200), ME)
     machine.proof |= set(machine.parents)
@@ -224,14 +224,14 @@ def test_who_kills_does_not_count_as_asleep(machine: Machine) -> None:
     assert machine.sweep.next_at < machine.now + machine.deadline.margin
 
 
-def test_the_elector_is_spared_and_no_part_of_the_tree(machine: Machine) -> None:
+def test_the_elector_is_not_killed_with_the_tree(machine: Machine) -> None:
     machine.parents |= {1: ELECTOR}
     machine.sweep.begin(0)
     assert machine.turn(0.1) == (True, [])
     assert machine.killed == []
 
 
-def test_a_childs_whole_group_is_killed_at_once_where_the_child_leads_it(machine: Machine) -> None:
+def test_the_process_group_of_a_group_leader_is_killed_at_once(machine: Machine) -> None:
     """A fork bomb is faster than one that kills pid by pid. Once for all of a group, and each by itself besides."""
     machine.parents |= {11: ME, 12: ME, 13: ME}
     machine.groups = {11: 11, 12: 11, 13: 13}
@@ -240,7 +240,7 @@ def test_a_childs_whole_group_is_killed_at_once_where_the_child_leads_it(machine
     assert machine.killed == [11, 12, 13]
 
 
-def test_the_group_made_for_the_command_is_killed_by_what_is_left_in_it(machine: Machine) -> None:
+def test_the_commands_process_group_is_killed_after_its_leader_was_reaped(machine: Machine) -> None:
     """Its leader has ended and is reaped. A child in it keeps the number from being anybody else's."""
     machine.parents |= {12: ME}
     machine.groups = {12: 11}
@@ -249,7 +249,7 @@ def test_the_group_made_for_the_command_is_killed_by_what_is_left_in_it(machine:
     assert machine.killed_groups == [11]
 
 
-def test_a_child_whose_group_may_not_be_asked_for_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_whose_process_group_is_unreadable_is_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """SELinux has a permission for that alone."""
 
     def getpgid(_pid: int) -> int:
@@ -262,7 +262,7 @@ def test_a_child_whose_group_may_not_be_asked_for_is_killed(machine: Machine, mo
 
 
 @pytest.mark.parametrize("group", [0, 1, 7])
-def test_a_group_that_others_may_be_in_is_never_killed(machine: Machine, group: int) -> None:
+def test_a_process_group_that_may_have_other_members_is_not_killed(machine: Machine, group: int) -> None:
     """As kleader's own in `kleader run … | less`; and to kill(2) 0 is its own group, 1 every process."""
     machine.parents |= {12: ME}
     machine.groups = {12: group}
@@ -282,7 +282,7 @@ def bomb(machine: Machine) -> None:
     assert machine.killed_groups == [], "an ordinary tree gets the time to die"
 
 
-def test_as_pid_1_past_kill_at_what_outlives_a_round_is_killed_with_all_of_the_namespace(
+def test_past_kill_at_pid_1_kills_every_process_of_its_namespace(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 1)
@@ -293,7 +293,7 @@ def test_as_pid_1_past_kill_at_what_outlives_a_round_is_killed_with_all_of_the_n
     assert machine.sweep.killed_all
 
 
-def test_before_kill_at_pid_1_kills_nothing_but_the_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_kill_at_pid_1_kills_only_the_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the lease is renewed there is time, and the elector is needed."""
     monkeypatch.setattr(os, "getpid", lambda: 1)
     monkeypatch.setattr(system, "children", lambda _but: [11])
@@ -314,9 +314,7 @@ def alone_in(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path / "cgroup.kill"
 
 
-def test_past_kill_at_what_outlives_a_round_is_killed_with_the_cgroup_that_kleader_was_alone_in(
-    machine: Machine, alone_in: Path
-) -> None:
+def test_past_kill_at_kleader_kills_the_cgroup_that_it_was_started_alone_in(machine: Machine, alone_in: Path) -> None:
     bomb(machine)
     assert not alone_in.exists()
     machine.turn(0.1)
@@ -324,7 +322,7 @@ def test_past_kill_at_what_outlives_a_round_is_killed_with_the_cgroup_that_klead
     assert machine.sweep.killed_all
 
 
-def test_no_cgroup_is_killed_that_a_process_of_the_command_would_outlive(
+def test_the_cgroup_is_not_killed_while_a_process_of_the_command_is_outside_it(
     machine: Machine, alone_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in another cgroup. It is looked for once in a round, and each is awake that kills."""
@@ -340,7 +338,7 @@ def test_no_cgroup_is_killed_that_a_process_of_the_command_would_outlive(
     assert not machine.sweep.killed_all
 
 
-def test_before_kill_at_the_cgroup_is_left_alone(machine: Machine, alone_in: Path) -> None:
+def test_before_kill_at_the_cgroup_is_not_killed(machine: Machine, alone_in: Path) -> None:
     bomb(machine)
     machine.deadline.begin(100, 100, 1)
     machine.turn(5)
@@ -348,7 +346,7 @@ def test_before_kill_at_the_cgroup_is_left_alone(machine: Machine, alone_in: Pat
 
 
 @pytest.mark.parametrize("why", ["beside a bystander", "moved to another"])
-def test_a_cgroup_that_others_may_be_in_is_never_killed(
+def test_a_cgroup_that_may_have_other_members_is_not_killed(
     machine: Machine, alone_in: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "beside a bystander":
@@ -362,7 +360,9 @@ def test_a_cgroup_that_others_may_be_in_is_never_killed(
 
 
 @pytest.mark.parametrize("why", ["not PID 1", "beside a bystander"])
-def test_all_processes_are_never_killed_at_once(machine: Machine, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+def test_only_pid_1_without_bystanders_kills_every_process_at_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
     if why == "beside a bystander":
         monkeypatch.setattr(os, "getpid", lambda: 1)
         monkeypatch.setattr(system, "children", lambda _but: [11])
@@ -374,7 +374,7 @@ def test_all_processes_are_never_killed_at_once(machine: Machine, monkeypatch: p
     assert not machine.sweep.killed_all
 
 
-def test_a_zombie_that_another_process_traces_is_dead_and_holds_up_nothing(machine: Machine) -> None:
+def test_a_traced_zombie_counts_as_dead_and_delays_no_release(machine: Machine) -> None:
     """It cannot be reaped before its tracer lets it go."""
     machine.parents |= {11: ME, 12: 11}
     machine.traced.add(11)
@@ -386,7 +386,7 @@ def test_a_zombie_that_another_process_traces_is_dead_and_holds_up_nothing(machi
     assert machine.turn(0.2)[0] is True
 
 
-def test_an_orphan_of_a_traced_zombie_is_not_missed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_orphan_of_a_traced_zombie_is_found(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes to us as its parent ends: perhaps after our children were listed, and before that one was looked at."""
     machine.parents |= {11: ME, 12: 11}
     machine.traced.add(11)
@@ -400,9 +400,7 @@ def test_an_orphan_of_a_traced_zombie_is_not_missed(machine: Machine, monkeypatc
     assert machine.turn(0.1)[0] is False
 
 
-def test_what_was_there_before_kleader_is_not_killed_while_it_lives(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_older_than_kleader_is_not_killed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """From then on its pid may be one of the command's."""
     machine.parents |= {5: ME, 6: 5, 11: ME}
     monkeypatch.setattr(Bystanders, "living", lambda _self: {5: 1})
@@ -414,7 +412,7 @@ def test_what_was_there_before_kleader_is_not_killed_while_it_lives(
     assert machine.tree.children() == [5]
 
 
-def test_an_elector_that_was_reaped_leaves_its_pid_to_the_command(machine: Machine) -> None:
+def test_a_process_of_the_command_with_the_pid_of_a_reaped_elector_is_killed(machine: Machine) -> None:
     machine.tree.own_pids.clear()
     elector = ChildProcess(machine.tree, lambda *_: None, cast("Backoff", None))
     elector.start(0, lambda: (ELECTOR, cast("Any", None)))
@@ -423,7 +421,7 @@ def test_an_elector_that_was_reaped_leaves_its_pid_to_the_command(machine: Machi
     assert machine.tree.children() == [ELECTOR]
 
 
-def test_nobody_is_woken_for_bystanders_that_are_gone() -> None:
+def test_ended_bystanders_wake_no_process() -> None:
     """Or the supervisor would be awake all the time from then on, before all others on this processor."""
     bystanders = Bystanders({2**22 + 1: 1})  # no pid is as great
     bystanders.scan(1)
@@ -431,7 +429,7 @@ def test_nobody_is_woken_for_bystanders_that_are_gone() -> None:
     assert bystanders.scan_at == float("inf")
 
 
-def test_what_was_there_before_kleader_is_neither_told_of_nor_asked_to_stop(
+def test_a_process_older_than_kleader_is_not_logged_or_stopped(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before a sweep has looked for it, too."""

@@ -79,12 +79,12 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     return found
 
 
-def test_nobody_is_asked_until_shortly_before_kill_at(scene: Scene) -> None:
+def test_the_supervisor_is_not_asked_until_shortly_before_kill_at(scene: Scene) -> None:
     assert scene.dog.due == KILL_AT - SOON
     assert scene.at(KILL_AT - SOON - 0.001) == []
 
 
-def test_a_supervisor_that_answers_is_left_to_its_sweep(scene: Scene) -> None:
+def test_a_supervisor_that_answers_is_left_to_kill_its_tree(scene: Scene) -> None:
     """However long the tree takes to die: only the supervisor can prove it empty."""
     for _ in range(20):
         assert scene.at(scene.dog.due) == ["ask"]
@@ -92,7 +92,7 @@ def test_a_supervisor_that_answers_is_left_to_its_sweep(scene: Scene) -> None:
     assert scene.now > KILL_AT
 
 
-def test_the_tree_of_one_that_does_not_answer_is_killed_first_and_nothing_is_written_before(scene: Scene) -> None:
+def test_the_tree_of_a_silent_supervisor_is_killed_before_anything_is_logged(scene: Scene) -> None:
     """While that is the parent of all who lose theirs. The log last, for a disk that hangs must delay no kill."""
     assert scene.at(KILL_AT - SOON) == ["ask"]
     assert scene.at(KILL_AT - SOON / 2) == []
@@ -104,7 +104,7 @@ def test_the_tree_of_one_that_does_not_answer_is_killed_first_and_nothing_is_wri
     assert scene.at(KILL_AT + 5 * LONG) == ["ask"]
 
 
-def test_a_kill_is_claimed_only_where_it_is_proven(scene: Scene) -> None:
+def test_a_kill_is_logged_only_when_it_is_proven(scene: Scene) -> None:
     scene.at(KILL_AT - SOON)
     scene.cleared = False
     scene.at(KILL_AT)
@@ -116,7 +116,7 @@ def test_a_kill_is_claimed_only_where_it_is_proven(scene: Scene) -> None:
     assert scene.said == "the supervisor missed its deadline: the elector killed the command"
 
 
-def test_what_outlives_a_round_is_killed_with_the_whole_cgroup(scene: Scene) -> None:
+def test_processes_that_survive_a_round_are_killed_with_the_cgroup(scene: Scene) -> None:
     """Before the log, for a disk that hangs must delay no kill."""
     scene.at(KILL_AT - SOON)
     scene.cleared = False
@@ -124,7 +124,7 @@ def test_what_outlives_a_round_is_killed_with_the_whole_cgroup(scene: Scene) -> 
 
 
 @pytest.mark.parametrize("kill_at", [0, math.inf], ids=["past kill_at", "before"])
-def test_a_dead_supervisors_tree_is_killed_with_the_whole_cgroup_once_kill_at_has_passed(
+def test_the_tree_of_a_dead_supervisor_is_killed_with_its_cgroup_past_kill_at(
     monkeypatch: pytest.MonkeyPatch, kill_at: float
 ) -> None:
     """By then its processes die too slowly to be killed one by one. Nothing expires where there is no kill_at."""
@@ -139,7 +139,7 @@ def test_a_dead_supervisors_tree_is_killed_with_the_whole_cgroup_once_kill_at_ha
     assert killed == ([("/its/cgroup", [me.pid])] if kill_at == 0 else [])
 
 
-def test_the_second_guard_kills_no_cgroup_beside_what_was_there_before_kleader(
+def test_the_elector_kills_no_cgroup_that_has_a_process_older_than_kleader(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helper = system.process(processes.start(["sleep", "600"]).pid)
@@ -151,7 +151,7 @@ def test_the_second_guard_kills_no_cgroup_beside_what_was_there_before_kleader(
 
 
 @pytest.mark.parametrize("error", [AttributeError, MemoryError, OSError])
-def test_where_the_second_guards_killer_fails_its_last_resort_acts(scene: Scene, error: type[Exception]) -> None:
+def test_the_electors_last_resort_kills_when_its_killer_fails(scene: Scene, error: type[Exception]) -> None:
     """And kills the supervisor, by whose end the command dies, once that has not answered for long."""
     scene.at(KILL_AT - SOON)
     scene.fails = error()
@@ -161,7 +161,9 @@ def test_where_the_second_guards_killer_fails_its_last_resort_acts(scene: Scene,
 
 
 @pytest.mark.parametrize("asleep", [KILL_AT + each * SOON for each in (-9, -1.1, -0.9, -0.1, 0.1, 0.9, 1.1, 9)])
-def test_whenever_one_falls_asleep_its_tree_is_killed_before_the_kernel_kills_it(scene: Scene, asleep: float) -> None:
+def test_the_tree_of_a_sleeping_supervisor_is_killed_before_the_kernel_kills_the_supervisor(
+    scene: Scene, asleep: float
+) -> None:
     """Which is a moment after kill_at, or after it said last that it is sweeping."""
     while "clear" not in scene.did:
         scene.at(scene.dog.due)
@@ -171,7 +173,7 @@ def test_whenever_one_falls_asleep_its_tree_is_killed_before_the_kernel_kills_it
 
 
 @pytest.mark.parametrize("told", [KILL_AT - 10, KILL_AT + 10])
-def test_what_the_supervisor_keeps_to_counts_where_it_is_less(scene: Scene, told: float) -> None:
+def test_an_earlier_kill_at_of_the_supervisor_counts(scene: Scene, told: float) -> None:
     """A stopped one has not heard of the last renewals, and the kernel kills it when that one has passed."""
     scene.dog.supervisor_kill_at = told
     at = min(told, KILL_AT)
@@ -180,7 +182,7 @@ def test_what_the_supervisor_keeps_to_counts_where_it_is_less(scene: Scene, told
     assert scene.at(at) == ["clear", "log"]
 
 
-def test_one_that_is_awake_knows_of_a_later_kill_at_when_it_is_asked(scene: Scene) -> None:
+def test_a_supervisor_that_answers_may_report_a_later_kill_at(scene: Scene) -> None:
     scene.dog.supervisor_kill_at = KILL_AT - 10
     assert scene.at(KILL_AT - 10 - SOON) == ["ask"]
     scene.dog.answered()
@@ -189,14 +191,14 @@ def test_one_that_is_awake_knows_of_a_later_kill_at_when_it_is_asked(scene: Scen
     assert scene.dog.due == KILL_AT - SOON
 
 
-def test_a_word_from_before_the_question_is_no_answer(scene: Scene) -> None:
+def test_a_message_sent_before_the_question_is_no_answer(scene: Scene) -> None:
     scene.now = KILL_AT - SOON - 0.001
     scene.dog.answered()
     assert scene.at(KILL_AT - SOON) == ["ask"]
     assert "clear" in scene.at(KILL_AT)
 
 
-def test_a_renewal_moves_it_all(scene: Scene) -> None:
+def test_a_renewal_moves_the_next_question_and_the_kill(scene: Scene) -> None:
     scene.at(KILL_AT)
     scene.dog.kill_at = KILL_AT + 10
     assert scene.at(KILL_AT + LONG) == []
@@ -204,12 +206,12 @@ def test_a_renewal_moves_it_all(scene: Scene) -> None:
     assert scene.at(KILL_AT + 10) == ["ask"], "it may have slept since, and be awake now"
 
 
-def test_whose_own_watch_was_late_asks_before_it_kills(scene: Scene) -> None:
+def test_an_elector_that_woke_late_asks_before_it_kills(scene: Scene) -> None:
     assert scene.at(KILL_AT + 3600) == ["ask"]
     assert scene.at(KILL_AT + 3600 + SOON) == ["clear", "log"]
 
 
-def test_who_has_to_be_dead_now_is_asked_now(scene: Scene) -> None:
+def test_a_term_that_must_end_now_is_asked_about_now(scene: Scene) -> None:
     """Somebody else may lead: kill_at is brought forward, and never put off."""
     scene.now = KILL_AT - 50
     scene.dog.kill_now()
@@ -220,7 +222,7 @@ def test_who_has_to_be_dead_now_is_asked_now(scene: Scene) -> None:
     assert scene.dog.kill_at == KILL_AT - 60
 
 
-def test_what_does_not_expire_has_no_deadline(scene: Scene) -> None:
+def test_a_lock_that_does_not_expire_has_no_deadline(scene: Scene) -> None:
     """Nor what has ended."""
     scene.dog.supervisor_kill_at = KILL_AT
     scene.dog.disarm()
@@ -243,7 +245,7 @@ def family() -> Iterator[tuple[int, int]]:
                 system.kill(found)
 
 
-def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(
+def test_a_process_with_the_supervisors_pid_and_another_start_is_not_the_supervisor(
     family: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guard that starts late may find its supervisor dead, and init its parent: nobody is swept there."""
@@ -263,7 +265,7 @@ def test_who_has_the_supervisors_pid_but_not_its_start_is_somebody_else(
     assert alive(child)
 
 
-def test_what_is_below_the_supervisor_itself_is_swept(family: tuple[int, int]) -> None:
+def test_a_child_of_the_supervisor_is_killed(family: tuple[int, int]) -> None:
     """The other way round, so that the test before means something."""
     parent, child = family
     found = system.process(parent)
@@ -275,7 +277,7 @@ def test_what_is_below_the_supervisor_itself_is_swept(family: tuple[int, int]) -
     wait_until(lambda: not alive(child), "the child is dead", 30)
 
 
-def test_all_that_is_below_a_stopped_supervisor_is_dead_when_it_has_been_cleared(processes: Processes) -> None:
+def test_every_descendant_of_a_stopped_supervisor_is_killed(processes: Processes) -> None:
     """Also who is the child of nobody that lives: it has come to the supervisor by then. That itself is left alone."""
     parent = processes.start([sys.executable, "-I", "-S", "-c", ADOPTS])
     wait_until(lambda: parent.out.count("\n") == 2, "both pids")
@@ -311,7 +313,7 @@ def family_tree(*states: tuple[int, str]) -> list[system.Process]:
     return [system.Process(pid, 1000, pid, state, 1, 1) for pid, state in states]
 
 
-def test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_empty_once_two_scans_find_the_same_dead_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that died between the look at the list and the look at itself has left its children to the supervisor."""
     looks = [
         family_tree((1, "S")),
@@ -332,7 +334,7 @@ def test_below_a_supervisor_is_nobody_once_the_same_are_dead_twice(monkeypatch: 
     assert len(looks) == 1
 
 
-def test_what_will_not_die_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_die_is_waited_for_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
 
     def below(*_: object) -> Iterator[system.Process]:
@@ -348,7 +350,7 @@ def test_what_will_not_die_is_not_waited_for_without_end(monkeypatch: pytest.Mon
     tracker.kill_below_supervisor(0.01)
 
 
-def test_who_is_known_is_killed_before_anybodys_environment_is_read(
+def test_known_processes_are_killed_before_any_environment_is_read(
     family: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That may take for ever: of a process, say, that waits for a disk that hangs."""
@@ -370,7 +372,7 @@ def test_who_is_known_is_killed_before_anybodys_environment_is_read(
     assert read
 
 
-def test_a_pid_that_is_another_processs_by_now_is_not_swept(family: tuple[int, int]) -> None:
+def test_a_reused_pid_is_not_killed(family: tuple[int, int]) -> None:
     parent, _ = family
     found = system.process(parent)
     assert found
@@ -390,7 +392,7 @@ def test_a_process_of_the_command_with_the_pid_of_the_dead_supervisor_is_killed(
     wait_until(lambda: not alive(parent), "its death")
 
 
-def test_who_descends_from_the_command_is_swept_with_it(family: tuple[int, int]) -> None:
+def test_a_descendant_of_the_command_is_killed_with_it(family: tuple[int, int]) -> None:
     """Seen by nobody while the supervisor lived."""
     parent, child = family
     found = system.process(parent)
@@ -401,7 +403,7 @@ def test_who_descends_from_the_command_is_swept_with_it(family: tuple[int, int])
     wait_until(lambda: not alive(child), "the child is dead")
 
 
-def test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is(processes: Processes) -> None:
+def test_a_process_with_the_terms_marker_is_killed_whatever_its_parent(processes: Processes) -> None:
     running = processes.start(["/bin/sleep", "600"], env={"KLEADER_TERM_of_test_watchdog": "1"})
     tracker = ProcessTracker(1, -1, "KLEADER_TERM_of_test_watchdog")
     tracker.has_command = True
@@ -409,7 +411,7 @@ def test_who_carries_the_terms_marker_is_swept_whoever_its_parent_is(processes: 
     assert running.wait() == -9
 
 
-def test_who_descends_from_one_that_carries_the_terms_marker_is_swept_with_it(processes: Processes) -> None:
+def test_a_descendant_of_a_process_with_the_terms_marker_is_killed(processes: Processes) -> None:
     env = {"KLEADER_TERM_of_test_watchdog_too": "1"}
     parent = processes.start(["/bin/sh", "-c", "env -i sleep 600 & echo $!; wait"], env=env)
     wait_until(lambda: "\n" in parent.out, "the child's pid")
@@ -421,7 +423,7 @@ def test_who_descends_from_one_that_carries_the_terms_marker_is_swept_with_it(pr
     wait_until(lambda: not alive(child), "the child is dead")
 
 
-def test_a_zombie_whose_second_thread_works_is_swept(witness: Witness, processes: Processes) -> None:
+def test_a_zombie_with_a_working_thread_is_killed(witness: Witness, processes: Processes) -> None:
     command = processes.start(witness.command("--zombie-leader"))
     witness.wait_start()
     wait_until(lambda: (found := system.process(command.pid)) and found.state == "Z", "the zombie")
@@ -434,7 +436,7 @@ def test_a_zombie_whose_second_thread_works_is_swept(witness: Witness, processes
     assert command.wait() == -9
 
 
-def test_killing_ends_when_nothing_is_found_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killing_ends_when_two_scans_in_a_row_find_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What forked during the first look is met by the second."""
     looks = [family_tree((1, "S")), [], family_tree((2, "S")), [], [], family_tree((3, "S"))]
     monkeypatch.setattr(system, "sigkill", lambda _: True)
@@ -444,7 +446,7 @@ def test_killing_ends_when_nothing_is_found_twice_in_a_row(monkeypatch: pytest.M
     assert len(looks) == 1
 
 
-def test_what_is_below_a_supervisor_is_known_when_that_is_dead(processes: Processes) -> None:
+def test_the_descendants_of_a_supervisor_are_known_after_its_death(processes: Processes) -> None:
     parent = processes.start(["/bin/sh", "-c", "sleep 600 & echo $!; wait"])
     wait_until(lambda: "\n" in parent.out, "the child's pid")
     child, found = int(parent.out), system.process(parent.pid)
