@@ -663,7 +663,7 @@ _OF_A_WRITE = [
         "State.is_handed_to_me",
         "observed.handed_over and not observed.incarnation and ...",
         "not observed.incarnation and ...",
-        "election_requests.py::test_the_candidates_identity_without_a_handover_is_another_holder({'handed_over': False})",
+        "election_requests.py::test_an_equal_identity_without_a_handover_is_another_holder({'handed_over': False})",
         rare="no candidate of client-go's has the name of one of kleader's",
     ),
     _STATE(
@@ -671,7 +671,7 @@ _OF_A_WRITE = [
         "State.is_handed_to_me",
         "observed.handed_over and not observed.incarnation and ...",
         "observed.handed_over and ...",
-        "election_requests.py::test_the_candidates_identity_without_a_handover_is_another_holder({'incarnation': 'term-7'})",
+        "election_requests.py::test_an_equal_identity_without_a_handover_is_another_holder({'incarnation': 'term-7'})",
         rare="the lock does not call it handed over any more",
     ),
 ]

@@ -279,7 +279,7 @@ def test_wait_live_does_not_take_a_handover_to_this_candidate_for_a_renewal() ->
     ],
     ids=["a client-go leader", "a kleader", "another that took it", "malformed", "half a pair"],
 )
-def test_the_candidates_identity_without_a_handover_is_another_holder(found: dict[str, Any]) -> None:
+def test_an_equal_identity_without_a_handover_is_another_holder(found: dict[str, Any]) -> None:
     story = Story().wakes()
     seen = given(story, **found)
     assert not story.reads(seen).requests
