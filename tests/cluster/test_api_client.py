@@ -43,7 +43,7 @@ def failure(kubeconfig: Path, method: str, target: str, body: Object | None = No
 
 
 @pytest.mark.parametrize("plural", KINDS)
-def test_a_creation_by_post_that_meets_an_object_is_a_conflict(plane: Plane, namespace: str, plural: str) -> None:
+def test_a_creation_of_an_existing_object_is_a_conflict(plane: Plane, namespace: str, plural: str) -> None:
     """The warnings that the server adds for Endpoints are no part of the answer."""
     config = plane.kubeconfig(namespace=namespace)
     collection = f"/api/v1/namespaces/{namespace}/{plural}"
@@ -53,7 +53,7 @@ def test_a_creation_by_post_that_meets_an_object_is_a_conflict(plane: Plane, nam
     assert refused.message == f'{plural} "x" already exists'
 
 
-def test_a_deletion_is_of_exactly_what_was_seen(plane: Plane, namespace: str) -> None:
+def test_a_deletion_deletes_only_the_observed_version(plane: Plane, namespace: str) -> None:
     config = plane.kubeconfig(namespace=namespace)
     collection = f"/api/v1/namespaces/{namespace}/configmaps"
     made = call(config, "POST", collection, thing("configmaps"))["metadata"]
@@ -66,7 +66,7 @@ def test_a_deletion_is_of_exactly_what_was_seen(plane: Plane, namespace: str) ->
     assert failure(config, "DELETE", f"{collection}/x", {**options, "preconditions": seen}).kind is Kind.MISSING
 
 
-def test_a_creation_in_a_namespace_that_is_missing_is_refused_with_the_mend(plane: Plane) -> None:
+def test_a_creation_in_a_missing_namespace_is_refused_with_a_remedy(plane: Plane) -> None:
     config = plane.kubeconfig()
     refused = failure(config, "POST", "/api/v1/namespaces/nowhere/configmaps", thing("configmaps"))
     assert refused.kind is Kind.REFUSED
@@ -110,7 +110,7 @@ def test_object_larger_than_etcd_allows_is_reported(plane: Plane, namespace: str
     assert "is full (etcdserver: request is too large)" in refused.message
 
 
-def test_a_quota_is_no_missing_permission(plane: Plane, namespace: str) -> None:
+def test_an_exceeded_quota_is_not_reported_as_a_missing_permission(plane: Plane, namespace: str) -> None:
     """Its status is what the controller manager would write."""
     config, hard = plane.kubeconfig(namespace=namespace), {"configmaps": "0"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": namespace}}

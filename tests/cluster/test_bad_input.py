@@ -225,14 +225,14 @@ def test_unusable_response_fails_the_command_with_a_reason(
     trials.count(len(ANSWERS), "answers that cannot be used")
 
 
-def test_a_missing_namespace_is_named_with_the_command_that_makes_it(plane: Plane, processes: Processes) -> None:
+def test_a_missing_namespace_is_reported_with_the_command_that_creates_it(plane: Plane, processes: Processes) -> None:
     config = plane.kubeconfig(plane.new_user())
     assert verdict(start(processes, config, "-n", "nowhere")) == (
         "the namespace nowhere does not exist: kubectl create namespace nowhere, or give -n"
     )
 
 
-def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
+def test_a_namespace_being_deleted_is_not_reported_as_a_missing_permission(
     plane: Plane, namespace: str, processes: Processes
 ) -> None:
     plane.api.create(
@@ -249,7 +249,7 @@ def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
     assert "grant" not in said
 
 
-def test_a_missing_permission_is_named_with_the_mend(
+def test_a_missing_permission_is_reported_with_a_remedy(
     own_plane: ControlPlane, namespace: str, processes: Processes
 ) -> None:
     user = own_plane.new_bare_user()
@@ -258,7 +258,7 @@ def test_a_missing_permission_is_named_with_the_mend(
     assert said.endswith(": grant it in a Role, and bind that to this user or service account")
 
 
-def test_a_wrong_token_and_an_expired_certificate_of_ones_own_are_named(
+def test_a_wrong_token_and_an_expired_client_certificate_are_reported(
     own_plane: ControlPlane, namespace: str, processes: Processes
 ) -> None:
     certificate, key = own_plane.certificate("somebody", valid=-60)
@@ -275,7 +275,7 @@ def test_a_wrong_token_and_an_expired_certificate_of_ones_own_are_named(
         )
 
 
-def test_a_certificate_of_the_server_that_does_not_hold_is_named_with_the_mend(
+def test_an_invalid_server_certificate_is_reported_with_a_remedy(
     own_plane: ControlPlane, namespace: str, processes: Processes
 ) -> None:
     past = dt.datetime(2020, 1, 2, tzinfo=dt.timezone.utc)
@@ -349,7 +349,7 @@ def shown(namespace: str, name: str, spec: object, **metadata: object) -> Object
 
 
 @pytest.mark.parametrize("names", handfuls(MALFORMED, 7), ids=" ".join)
-def test_a_malformed_record_is_held_and_the_line_names_object_and_field(
+def test_a_malformed_record_counts_as_held_and_the_error_names_object_and_field(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, trials: Trials, names: list[str]
 ) -> None:
     """For its whole wait, longer than its own duration; nothing is written."""
@@ -372,7 +372,7 @@ def test_a_malformed_record_is_held_and_the_line_names_object_and_field(
     trials.count(len(started), "malformed records")
 
 
-def test_a_holder_of_a_megabyte_is_held(plane: Plane, namespace: str, processes: Processes) -> None:
+def test_a_holder_name_of_a_megabyte_counts_as_held(plane: Plane, namespace: str, processes: Processes) -> None:
     """The server accepts it, so somebody may have written it; the line stays short."""
     plane.api.create(lease(namespace, "x", "h" * 1_000_000, duration=1))
     said = verdict(start(processes, plane.kubeconfig(plane.new_user(), namespace)), FAILED)
@@ -384,7 +384,7 @@ def test_a_holder_of_a_megabyte_is_held(plane: Plane, namespace: str, processes:
     "metadata",
     [{"uid": None}, {"resourceVersion": ""}, {"resourceVersion": 5}],
 )
-def test_a_lease_that_could_not_be_written_back_safely_is_not_taken(
+def test_a_lease_with_fields_that_kleader_cannot_write_back_is_not_taken(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, metadata: Object
 ) -> None:
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
@@ -406,7 +406,7 @@ def test_a_lease_that_could_not_be_written_back_safely_is_not_taken(
         {"managedFields": 3, "ownerReferences": "x"},
     ],
 )
-def test_odd_metadata_ends_in_no_traceback(
+def test_malformed_metadata_causes_no_traceback(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, metadata: Object
 ) -> None:
     """A free lock with such metadata is written back, which the server refuses."""
@@ -491,7 +491,7 @@ def test_unusable_watch_is_reported_once_and_the_lock_is_polled(
 # --- how often
 
 
-def test_while_waiting_the_same_line_comes_at_most_every_ten_seconds_and_the_end_is_125(
+def test_an_error_is_repeated_at_most_every_ten_seconds_and_the_wait_ends_with_125(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes
 ) -> None:
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
@@ -522,9 +522,7 @@ def test_candidate_survives_bad_responses_and_acquires_the_lock_later(
 # --- what the server does not accept from us
 
 
-def test_validation_error_of_the_server_is_reported_in_its_words(
-    plane: Plane, processes: Processes, namespace: str
-) -> None:
+def test_validation_error_of_the_server_is_quoted(plane: Plane, processes: Processes, namespace: str) -> None:
     """The command line's checks are the server's: only what slips through is refused there."""
     config = json.loads(plane.kubeconfig(plane.new_user(), namespace).read_text())
     config["contexts"][0]["context"]["namespace"] = "a/b c"

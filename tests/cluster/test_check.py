@@ -110,7 +110,7 @@ def test_check_passes_with_exactly_the_printed_role(own_plane: ControlPlane, nam
 
 @pytest.mark.timeout(900)  # many processes, one after the other
 @pytest.mark.parametrize("lock", SERVED)
-def test_each_permission_that_is_missing_is_the_one_that_is_named(
+def test_each_missing_permission_is_reported(
     own_plane: ControlPlane, namespace: str, lock: str, trials: Trials
 ) -> None:
     whole = [*lock_permissions(lock, "x"), *registration_permissions("x"), *event_permissions()]
@@ -136,7 +136,7 @@ def test_check_shows_holder_and_writer_of_a_held_lock(plane: Plane, namespace: s
         assert re.match(rf"ok the {kind} {namespace}/x is held by rival for 15s, renewed .* ago, written by ", line)
 
 
-def test_a_rivals_shorter_duration_is_warned_of_where_rivals_may_go_by_their_own(plane: Plane, namespace: str) -> None:
+def test_a_rivals_shorter_duration_gives_a_warning_on_annotation_locks(plane: Plane, namespace: str) -> None:
     Place(plane, namespace, "configmap").plant(Entry("rival", 10))
     Place(plane, namespace, "lease").plant(Entry("rival", 10))
     config = plane.kubeconfig(namespace=namespace)
@@ -148,7 +148,7 @@ def test_a_rivals_shorter_duration_is_warned_of_where_rivals_may_go_by_their_own
     assert line.startswith("ok ")
 
 
-def test_a_malformed_record_fails_with_the_field_and_the_mend(plane: Plane, namespace: str) -> None:
+def test_a_malformed_record_fails_with_the_field_and_a_remedy(plane: Plane, namespace: str) -> None:
     place = Place(plane, namespace, "configmap")
     place.plant_one("ConfigMap", metadata={"annotations": {"control-plane.alpha.kubernetes.io/leader": "{"}})
     (line,) = Report(plane.kubeconfig(namespace=namespace), "--lock=configmap").of("lock")
@@ -156,13 +156,13 @@ def test_a_malformed_record_fails_with_the_field_and_the_mend(plane: Plane, name
     assert "kubectl edit configmap" in line
 
 
-def test_a_missing_namespace_fails_though_everything_in_it_is_allowed(plane: Plane) -> None:
+def test_a_missing_namespace_fails_even_if_every_permission_is_granted(plane: Plane) -> None:
     (line,) = Report(plane.kubeconfig(), "-n", "nowhere").of("lock")
     assert line.startswith("fail ")
     assert "kubectl create namespace nowhere" in line
 
 
-def test_a_service_that_would_lose_its_slices_fails_but_by_force(plane: Plane, namespace: str) -> None:
+def test_a_service_that_would_lose_its_endpoint_slices_fails_without_force(plane: Plane, namespace: str) -> None:
     plane.api.create(service(namespace, "x"))
     config = plane.kubeconfig(namespace=namespace)
     (line,) = Report(config, "--lock=endpoints").of("lock")
@@ -187,9 +187,7 @@ def test_the_pods_grace_period_must_outlast_the_stop_timeout(
     assert line.startswith(f"{level} the Pod x-0 {said}")
 
 
-def test_a_pod_that_may_not_be_read_is_a_warning_that_says_what_to_compare(
-    own_plane: ControlPlane, namespace: str
-) -> None:
+def test_an_unreadable_pod_gives_a_warning_with_the_values_to_compare(own_plane: ControlPlane, namespace: str) -> None:
     config = user_with(own_plane, namespace, [*lock_permissions("lease", "x"), *event_permissions()])
     (line,) = Report(config, POD_NAME="x-0", POD_NAMESPACE=namespace).of("grace period")
     assert line.startswith("warn the Pod x-0 cannot be read")
@@ -203,7 +201,7 @@ def test_check_reports_whether_coordinated_election_is_available(plane: Plane, n
     assert report.worst() == []
 
 
-def test_coordinated_election_that_is_missing_is_warned_of(plain_plane: ControlPlane) -> None:
+def test_missing_coordinated_election_gives_a_warning(plain_plane: ControlPlane) -> None:
     namespace = plain_plane.new_namespace()
     report = Report(plain_plane.kubeconfig(namespace=namespace), "--coordinated", "--binary-version=1.36.0")
     (line,) = report.of("coordinated election")
@@ -211,7 +209,7 @@ def test_coordinated_election_that_is_missing_is_warned_of(plain_plane: ControlP
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(10, "10m"), (-10, "10m")])
-def test_a_clock_that_differs_from_the_servers_is_a_warning(
+def test_a_clock_that_differs_from_the_servers_gives_a_warning(
     own_plane: ControlPlane, namespace: str, proxy: HttpProxy, minutes: int, told: str
 ) -> None:
     date = email.utils.formatdate(time.time() + 60 * minutes, usegmt=True)
@@ -298,7 +296,7 @@ def test_check_reports_an_object_with_malformed_metadata_in_one_line(
     assert len(report.of("lock")) == 1
 
 
-def test_a_server_that_cannot_be_reached_is_one_failure_and_the_end(
+def test_an_unreachable_server_is_one_failure_that_ends_the_check(
     own_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     for config in (own_plane.kubeconfig(server="https://127.0.0.1:1"), own_plane.kubeconfig(token="wrong")):
@@ -309,7 +307,7 @@ def test_a_server_that_cannot_be_reached_is_one_failure_and_the_end(
     assert "cannot use the kubeconfig" in report.of("API")[0]
 
 
-def test_a_program_reads_the_same(plane: Plane, namespace: str) -> None:
+def test_the_json_report_has_the_same_results(plane: Plane, namespace: str) -> None:
     argv = [sys.executable, "-m", "kleader", "check", "-o", "json", *PATIENT, "--", "./worker"]
     config = str(plane.kubeconfig(namespace=namespace))
     done = subprocess.run(

@@ -39,7 +39,7 @@ def test_namespaces_and_the_leases_of_one_are_offered(plane: Plane, namespace: s
     assert offered("leases", plane.kubeconfig(namespace=namespace)) == ["one", "two"]
 
 
-def test_a_long_list_comes_whole_page_by_page(own_plane: ControlPlane, namespace: str) -> None:
+def test_a_long_list_is_read_page_by_page(own_plane: ControlPlane, namespace: str) -> None:
     user = own_plane.new_bare_user()
     own_plane.grant(
         user, namespace, [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}]
@@ -51,14 +51,12 @@ def test_a_long_list_comes_whole_page_by_page(own_plane: ControlPlane, namespace
     assert sum(request["verb"] == "list" for request in own_plane.audit_requests(user)) == 2
 
 
-def test_without_the_permission_to_list_nothing_is_offered_and_nothing_printed(
-    own_plane: ControlPlane, namespace: str
-) -> None:
+def test_without_list_permission_completion_offers_and_prints_nothing(own_plane: ControlPlane, namespace: str) -> None:
     done = ask("leases", own_plane.kubeconfig(own_plane.new_bare_user(), namespace))
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
-def test_whatever_is_answered_prints_no_error(own_plane: ControlPlane, namespace: str) -> None:
+def test_completion_prints_no_error_whatever_the_response(own_plane: ControlPlane, namespace: str) -> None:
     odd = {"items": [7, {}, {"metadata": 7}, {"metadata": {"name": 7}}, {"metadata": {"name": "x"}}], "metadata": {}}
     with HttpProxy(own_plane) as proxy:
         config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)

@@ -72,7 +72,7 @@ def a_write(request: Request) -> bool:
 # --- created, read, updated, released
 
 
-def test_created_objects_are_exactly_those_of_client_go(place: Place, client: Client) -> None:
+def test_created_objects_equal_those_of_client_go(place: Place, client: Client) -> None:
     """Beside the record there is the incarnation, and nothing else."""
     lock = client.lock(place)
     assert refused(lock.get).kind is Kind.MISSING
@@ -90,7 +90,7 @@ def test_created_objects_are_exactly_those_of_client_go(place: Place, client: Cl
     assert lock.get().same_record(written)
 
 
-def test_an_update_writes_the_record_to_the_letter_of_client_go(place: Place, client: Client) -> None:
+def test_an_update_writes_the_same_record_as_client_go(place: Place, client: Client) -> None:
     before = place.plant(LED)
     lock = client.lock(place)
     seen = lock.get()
@@ -107,7 +107,7 @@ def test_an_update_writes_the_record_to_the_letter_of_client_go(place: Place, cl
             assert thing["metadata"]["annotations"][LEADER] == annotation(LATER)
 
 
-def test_a_release_empties_the_holder_and_takes_the_incarnation_away(place: Place, client: Client) -> None:
+def test_a_release_empties_the_holder_and_removes_the_incarnation(place: Place, client: Client) -> None:
     place.plant(MINE, "term")
     lock = client.lock(place)
     freed = lock.write(lock.get(), FREED.record, "")
@@ -125,7 +125,7 @@ def test_object_without_a_record_is_a_free_lock(place: Place, client: Client) ->
     assert place.entry() == MINE
 
 
-def test_the_objects_are_named_for_events(place: Place, client: Client) -> None:
+def test_each_lock_reports_the_objects_for_its_events(place: Place, client: Client) -> None:
     things = place.plant(LED)
     lock = client.lock(place)
     assert lock.lock.references(lock.get()) == [
@@ -199,9 +199,7 @@ def foreign(thing: Object) -> Object:
 
 
 @pytest.mark.parametrize("there", [None, {}, {"a": "0", "c": "3"}], ids=["no object", "no labels", "labels"])
-def test_labels_are_merged_into_those_that_are_there(
-    place: Place, client: Client, there: dict[str, str] | None
-) -> None:
+def test_labels_are_merged_with_existing_ones(place: Place, client: Client, there: dict[str, str] | None) -> None:
     lock = client.lock(place, labels={"a": "1", "b": "2"})
     if there is not None:
         place.plant(metadata={"labels": there})
@@ -272,7 +270,7 @@ def test_object_created_between_read_and_creation_is_not_overwritten(
 
 @pytest.mark.parametrize("base", [None, LED], ids=["created", "updated"])
 @pytest.mark.parametrize("then", ["reset", "close", "silent"])
-def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
+def test_a_write_without_a_response_is_unknown_until_the_next_read(
     place: Place, client: Client, own_plane: ControlPlane, base: Entry | None, then: str
 ) -> None:
     """A lock of two objects that shows it in the first alone is held by nobody known."""
@@ -392,9 +390,7 @@ def test_unambiguous_records_of_other_writers_are_read(place: Place, client: Cli
 # --- the watch
 
 
-def test_a_watch_tells_what_happens_after_the_version_that_was_seen_and_to_this_object_alone(
-    place: Place, client: Client
-) -> None:
+def test_a_watch_reports_changes_after_its_version_of_this_object_alone(place: Place, client: Client) -> None:
     place.plant(LED)
     lock = client.lock(place)
     seen = lock.get()
@@ -418,7 +414,7 @@ def test_a_watch_tells_what_happens_after_the_version_that_was_seen_and_to_this_
         assert told[-1].record == LED.record
 
 
-def test_a_watch_from_nothing_tells_the_present_state_first(place: Place, client: Client) -> None:
+def test_a_watch_without_a_version_reports_the_present_state_first(place: Place, client: Client) -> None:
     lock = client.lock(place)
     with lock.watch(None) as from_the_start:
         place.plant(LED)
@@ -429,7 +425,7 @@ def test_a_watch_from_nothing_tells_the_present_state_first(place: Place, client
                 assert (told[-1].record, told[-1].incomplete) == (LED.record, False)
 
 
-def test_a_state_that_was_watched_is_the_base_of_a_write(place: Place, client: Client) -> None:
+def test_a_watched_version_can_be_written_over(place: Place, client: Client) -> None:
     place.plant(LED)
     lock = client.lock(place)
     with lock.watch(lock.get()) as watch:
@@ -438,7 +434,7 @@ def test_a_state_that_was_watched_is_the_base_of_a_write(place: Place, client: C
         assert lock.write(told[-1], MINE.record).record == MINE.record
 
 
-def test_a_version_that_is_too_old_to_watch_from_ends_the_watch_if_it_is_not_the_present_one(
+def test_a_watch_from_a_forgotten_version_ends_if_the_object_has_changed(
     own_plane: ControlPlane, namespace: str, client: Client
 ) -> None:
     """A server that has just started knows no history: whoever held the lock meanwhile cannot be told."""
@@ -476,7 +472,7 @@ def test_multilock_with_two_holders_is_held_for_the_longer_duration(double: Plac
         assert (seen.record.holder, seen.record.duration) == (UNKNOWN, longest)
 
 
-def test_multilock_reads_the_record_of_a_candidate_that_uses_one_object_alone(double: Place, client: Client) -> None:
+def test_multilock_reads_the_record_of_a_candidate_that_uses_one_object(double: Place, client: Client) -> None:
     """Its record counts, and the other object is created beside it."""
     for number, kind in enumerate(double.kinds):
         there = double.named(f"x{number}")

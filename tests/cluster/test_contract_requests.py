@@ -33,9 +33,7 @@ def objects(client: Client, place: Place) -> list[ObjectLock]:
 
 
 @pytest.mark.parametrize("to", ["", "heir"], ids=["resign", "transfer"])
-def test_a_request_is_seen_and_changes_nothing_else_and_the_next_write_removes_it(
-    place: Place, client: Client, to: str
-) -> None:
+def test_a_request_changes_no_other_field_and_the_next_write_removes_it(place: Place, client: Client, to: str) -> None:
     before = place.plant(HELD, "term")
     lock = client.lock(place)
     held = lock.get()
@@ -70,7 +68,7 @@ def test_a_request_is_not_written_over_another_version(place: Place, client: Cli
     assert REQUEST not in place.objects()[0]["metadata"]["annotations"]
 
 
-def test_named_successor_is_shown_until_the_record_is_written_again(place: Place, client: Client) -> None:
+def test_named_successor_is_read_until_the_next_write(place: Place, client: Client) -> None:
     """Also one who keeps all annotations and writes within the same second, as a client-go candidate may."""
     place.plant(HELD, "term")
     lock = client.lock(place)
@@ -95,7 +93,7 @@ def test_label_or_request_does_not_cancel_a_handover(place: Place, client: Clien
     assert lock.get().handed_over
 
 
-def test_named_successor_removes_the_note_when_it_acquires_the_lock(place: Place, client: Client) -> None:
+def test_named_successor_removes_the_annotation_when_it_acquires_the_lock(place: Place, client: Client) -> None:
     place.plant(HELD, "term")
     lock = client.lock(place)
     taken = lock.write(lock.write(lock.get(), GIVEN.record, ""), TAKEN.record, "term-2")

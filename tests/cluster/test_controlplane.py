@@ -47,7 +47,7 @@ def test_control_plane_keeps_leases(plane: Plane, namespace: str) -> None:
     assert plane.api.find(lease_path(namespace, "x")) is None
 
 
-def test_a_change_is_awaited_by_watching(plane: Plane, namespace: str) -> None:
+def test_a_change_is_awaited_with_a_watch(plane: Plane, namespace: str) -> None:
     path = lease_path(namespace, "x")
     made = plane.api.create(lease(namespace, "x", "a"))
     events = plane.api.watch(path, version=made["metadata"]["resourceVersion"])
@@ -80,7 +80,7 @@ def test_requests_are_counted_by_user(own_plane: ControlPlane, namespace: str) -
     assert [entry["verb"] for entry in own_plane.audit_requests(two)] == ["watch"]
 
 
-def test_a_bare_user_may_do_what_it_is_granted_and_no_more(own_plane: ControlPlane, namespace: str) -> None:
+def test_a_new_user_has_only_the_granted_permissions(own_plane: ControlPlane, namespace: str) -> None:
     user = own_plane.new_bare_user()
     api = own_plane.as_user(user)
     own_plane.api.create(lease(namespace, "mine", "me"))
@@ -121,9 +121,7 @@ def test_a_kubeconfig_names_user_namespace_and_server(own_plane: ControlPlane) -
 
 
 @pytest.mark.usefixtures("garbage_collector")  # whose open watches must not hold the server
-def test_the_api_server_goes_and_comes_back_at_the_same_port_with_the_same_state(
-    own_plane: ControlPlane, namespace: str
-) -> None:
+def test_the_api_server_restarts_on_the_same_port_with_the_same_state(own_plane: ControlPlane, namespace: str) -> None:
     own_plane.api.create(lease(namespace, "x", "me"))
     own_plane.apiserver.stop()
     with pytest.raises(ConnectionRefusedError):
@@ -133,7 +131,7 @@ def test_the_api_server_goes_and_comes_back_at_the_same_port_with_the_same_state
     assert own_plane.as_user(own_plane.new_user()).get(lease_path(namespace, "x"))
 
 
-def test_a_paused_api_server_accepts_and_says_nothing(own_plane: ControlPlane) -> None:
+def test_a_paused_api_server_accepts_connections_and_sends_no_response(own_plane: ControlPlane) -> None:
     own_plane.apiserver.pause()
     with pytest.raises(TimeoutError):
         own_plane.api.request("GET", "/readyz", timeout=0.2)
@@ -141,7 +139,7 @@ def test_a_paused_api_server_accepts_and_says_nothing(own_plane: ControlPlane) -
     assert own_plane.api.request("GET", "/readyz")[0] == 200
 
 
-def test_etcd_goes_and_comes_back(own_plane: ControlPlane, namespace: str) -> None:
+def test_etcd_restarts(own_plane: ControlPlane, namespace: str) -> None:
     own_plane.etcd.kill()
     own_plane.etcd.start()
     wait_until(lambda: own_plane.api.request("GET", "/readyz")[0] == 200, "ready again")
@@ -149,7 +147,7 @@ def test_etcd_goes_and_comes_back(own_plane: ControlPlane, namespace: str) -> No
 
 
 @pytest.mark.parametrize("mode", ["silent", "reset", "refuse", "trickle", "drop-answers"])
-def test_a_tcp_proxy_comes_between(own_plane: ControlPlane, namespace: str, mode: Mode) -> None:
+def test_a_tcp_proxy_forwards_requests_to_the_api_server(own_plane: ControlPlane, namespace: str, mode: Mode) -> None:
     user = own_plane.new_user()
     with Proxy(LOOPBACK, own_plane.port) as proxy:
         api = Api(proxy.url, own_plane.ca_file, token=own_plane.token(user))
@@ -162,7 +160,7 @@ def test_a_tcp_proxy_comes_between(own_plane: ControlPlane, namespace: str, mode
         assert api.get(lease_path(namespace, "x"))
 
 
-def test_a_write_whose_answer_is_lost_has_happened(own_plane: ControlPlane, namespace: str) -> None:
+def test_a_write_whose_response_a_proxy_drops_has_happened(own_plane: ControlPlane, namespace: str) -> None:
     made = own_plane.api.create(lease(namespace, "x", "a"))
     made["spec"]["holderIdentity"] = "b"
     with HttpProxy(own_plane) as proxy:
@@ -201,7 +199,7 @@ def test_objects_owned_by_a_pod_are_collected_with_it(plane: Plane, namespace: s
     assert plane.api.find(path_of(kept))
 
 
-def test_a_pod_is_evicted_and_one_on_a_node_stays_until_it_is_forced_away(plane: Plane, namespace: str) -> None:
+def test_a_pod_is_evicted_and_a_scheduled_pod_needs_a_forced_deletion(plane: Plane, namespace: str) -> None:
     evicted = plane.new_pod(namespace, "a")
     status = plane.api.merge(f"{path_of(evicted)}/status", pod_status("Failed", "Evicted"))["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
@@ -213,7 +211,9 @@ def test_a_pod_is_evicted_and_one_on_a_node_stays_until_it_is_forced_away(plane:
     assert plane.api.find(path_of(bound)) is None
 
 
-def test_the_control_plane_names_a_candidate_and_lets_other_leases_be(own_plane: ControlPlane, namespace: str) -> None:
+def test_the_control_plane_nominates_a_candidate_and_leaves_other_leases_alone(
+    own_plane: ControlPlane, namespace: str
+) -> None:
     """Those are expired and older than the one that it names, but have no candidates."""
     api = own_plane.api
     others = [api.create(lease(namespace, name, name, duration=1, renewTime=LONG_AGO)) for name in ("free", "held")]
@@ -266,7 +266,7 @@ def test_client_go_hands_over_without_overlap_when_it_stops_its_command_first(
     trials.count(3, "planned client-go handovers")
 
 
-def test_client_go_as_it_is_releases_before_its_command_has_ended(
+def test_unmodified_client_go_releases_before_its_command_has_ended(
     start: Callable[..., Process], plane: Plane, namespace: str, witness: Witness
 ) -> None:
     """Its own order (kubernetes/kubernetes#139991): at the instant of the release the command is alive."""
@@ -280,7 +280,7 @@ def test_client_go_as_it_is_releases_before_its_command_has_ended(
     assert not witness.now(term).main.ended
 
 
-def test_a_killed_client_go_takes_its_command_with_it_and_another_follows_after_the_lease(
+def test_a_killed_client_go_ends_its_command_and_another_leads_after_the_lease(
     start: Callable[..., Process], witness: Witness
 ) -> None:
     leader = start("a", **QUICK)

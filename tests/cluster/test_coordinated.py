@@ -73,9 +73,7 @@ def coordinated(fleet: Fleet, own_plane: ControlPlane) -> Coordinated:
 # --- who leads
 
 
-def test_of_three_versions_the_oldest_leads_in_the_end_and_no_two_at_once(
-    coordinated: Coordinated, trials: Trials
-) -> None:
+def test_of_three_versions_the_oldest_leads_in_the_end(coordinated: Coordinated, trials: Trials) -> None:
     """The worst comes first."""
     for number, (identity, version) in enumerate((("new", "1.36.0"), ("mid", "1.35.0"), ("old", "1.34.2")), 1):
         coordinated.start(identity, version, "--on-loss=wait", does=("--term-delay=0.2",))
@@ -100,7 +98,7 @@ def test_the_emulation_version_counts_before_the_binary_version(coordinated: Coo
     coordinated.witness.check(terms=2)
 
 
-def test_candidate_named_by_a_foreign_strategy_controller_leads(coordinated: Coordinated) -> None:
+def test_candidate_nominated_by_a_foreign_strategy_controller_leads(coordinated: Coordinated) -> None:
     """The control plane makes the Lease, and names nobody."""
     strategy = "example.com/by-hand"
     for identity in ("a", "b"):
@@ -117,7 +115,7 @@ def test_candidate_named_by_a_foreign_strategy_controller_leads(coordinated: Coo
     coordinated.witness.check(terms=1)
 
 
-def test_a_later_better_candidate_ends_the_term_in_good_order(coordinated: Coordinated) -> None:
+def test_a_leader_steps_down_for_a_better_candidate(coordinated: Coordinated) -> None:
     """The command is asked to stop and has the time that it needs; then the lock is released, and the better leads."""
     worse = coordinated.start("worse", "1.36.0", does=("--term-delay=2",))
     coordinated.leads(1, "worse")
@@ -151,7 +149,7 @@ def test_leader_replaced_by_a_better_candidate_stays_a_candidate(coordinated: Co
 # --- how it ends
 
 
-def test_a_leader_that_ends_takes_its_candidate_back_first_and_is_not_named_again(coordinated: Coordinated) -> None:
+def test_a_leader_that_ends_deletes_its_leasecandidate_before_the_release(coordinated: Coordinated) -> None:
     leader = coordinated.start("first", "1.35.0")
     coordinated.leads(1, "first")
     history = History(coordinated.fleet)
@@ -166,7 +164,7 @@ def test_a_leader_that_ends_takes_its_candidate_back_first_and_is_not_named_agai
     coordinated.witness.check(terms=2)
 
 
-def test_a_candidate_that_ends_or_gives_up_is_a_candidate_no_more(coordinated: Coordinated) -> None:
+def test_a_candidate_that_ends_deletes_its_leasecandidate(coordinated: Coordinated) -> None:
     coordinated.start("leader", "1.35.0")
     coordinated.leads(1, "leader")
     ending = coordinated.start("ending")
@@ -212,7 +210,7 @@ def test_a_crashed_candidate_that_is_still_registered_does_not_delay_a_handover_
 # --- an elector that replaces another
 
 
-def test_a_leaders_new_elector_waits_for_no_leasecandidate_before_it_sees_whose_the_lock_is(
+def test_a_leaders_replacement_elector_reads_the_lock_before_it_registers(
     coordinated: Coordinated, own_plane: ControlPlane
 ) -> None:
     """Another has the lock: the command, which does not mind being asked, is killed without grace."""
@@ -236,7 +234,7 @@ LAGGING = ("--lease-duration=6s", "--renew-deadline=3s", "--retry-period=2s")  #
 
 
 @pytest.mark.timeout(360)
-def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_an_overlap(
+def test_a_leader_with_a_slow_clock_is_replaced_without_an_overlap(
     coordinated: Coordinated, tmp_path: Path, trials: Trials
 ) -> None:
     """It is taken for dead, and another is named over it: that one waits until it has seen no sign of it for so long.
@@ -274,7 +272,7 @@ def test_a_leader_whose_clock_is_slow_is_replaced_by_the_control_plane_without_a
 
 
 @pytest.mark.timeout(540)
-def test_whomever_the_control_plane_names_and_however_often_no_two_run_at_once(
+def test_no_two_commands_run_whichever_candidate_the_control_plane_nominates(
     coordinated: Coordinated, trials: Trials
 ) -> None:
     """Often over a living leader, or before who was named has begun; the commands do not mind being asked to stop."""
@@ -301,7 +299,7 @@ def test_whomever_the_control_plane_names_and_however_often_no_two_run_at_once(
 
 
 @pytest.mark.timeout(360)
-def test_two_of_one_identity_never_lead_at_once(coordinated: Coordinated) -> None:
+def test_two_candidates_with_one_identity_never_lead_at_once(coordinated: Coordinated) -> None:
     """The control plane cannot tell them apart; the second waits a lease duration after the first has crashed."""
     first = coordinated.start("twin")
     coordinated.leads(1, "twin")
@@ -322,7 +320,7 @@ def test_identity_used_for_two_locks_is_reported(coordinated: Coordinated, own_p
     assert coordinated.candidate("me")
 
 
-def test_an_elector_that_is_killed_costs_neither_the_term_nor_the_candidate(coordinated: Coordinated) -> None:
+def test_a_killed_elector_ends_neither_the_term_nor_the_candidacy(coordinated: Coordinated) -> None:
     leader = coordinated.start("leader")
     coordinated.leads(1, "leader")
     os.kill(elector(leader), signal.SIGKILL)
@@ -386,7 +384,7 @@ def test_candidates_with_and_without_coordination_share_a_lock(coordinated: Coor
 
 
 @pytest.mark.parametrize("patience", ["--no-wait", "--wait=8s"])
-def test_a_discovery_that_is_refused_is_no_reason_to_fall_back(
+def test_a_refused_discovery_does_not_fall_back_to_plain_election(
     coordinated: Coordinated, own_plane: ControlPlane, patience: str
 ) -> None:
     with HttpProxy(own_plane) as proxy:
@@ -412,7 +410,7 @@ def test_hanging_discovery_does_not_delay_the_end_of_a_candidate(
         assert "did not end in time" not in process.err
 
 
-def test_an_api_server_that_is_away_at_the_start_is_waited_for(
+def test_an_unreachable_api_server_at_the_start_is_waited_for(
     coordinated: Coordinated, own_plane: ControlPlane
 ) -> None:
     own_plane.apiserver.stop()
@@ -424,7 +422,7 @@ def test_an_api_server_that_is_away_at_the_start_is_waited_for(
     assert "plain election" not in process.err
 
 
-def test_without_the_feature_gate_there_is_plain_election_and_one_line_says_so(
+def test_without_the_feature_gate_kleader_logs_once_that_it_uses_plain_election(
     plain_plane: ControlPlane, processes: Processes, tmp_path: Path
 ) -> None:
     fleet = Fleet(plain_plane, plain_plane.new_namespace(), processes, Witness(tmp_path / "plain.log"))

@@ -50,7 +50,7 @@ def leads_as(plane: ControlPlane, fleet: Fleet, user: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["tokenFile", "kubeconfig"])
-def test_a_token_that_is_replaced_and_then_refused_costs_nothing(
+def test_a_replaced_token_that_is_refused_later_ends_no_term(
     own_plane: ControlPlane, fleet: Fleet, tmp_path: Path, how: str
 ) -> None:
     """A file is read anew for each request; a kubeconfig after the first refusal."""
@@ -137,7 +137,9 @@ def test_exec_plugin_is_asked_for_a_new_token_before_the_old_one_expires(
     assert answers(own_plane.audit_requests(user)) <= {200, 201, 404}
 
 
-def test_an_exec_plugin_s_certificate_and_a_kubeconfig_s(own_plane: ControlPlane, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_certificate_of_an_exec_plugin_or_a_kubeconfig_is_used(
+    own_plane: ControlPlane, fleet: Fleet, tmp_path: Path
+) -> None:
     crt, key = own_plane.certificate("by-plugin", GROUP)
     pair = {"clientCertificateData": crt.read_text(), "clientKeyData": key.read_text()}
     script, _ = plugin(tmp_path, json.dumps(pair).replace("\\", "\\\\"))
@@ -265,7 +267,7 @@ def test_proxy_url_of_a_kubeconfig_is_used(
     assert all("Basic bWU6c2VjcmV0IQ==" in " ".join(lines) for lines in seen)
 
 
-def test_a_path_before_the_api_s_own_is_kept(own_plane: ControlPlane, fleet: Fleet) -> None:
+def test_a_path_prefix_of_the_server_url_is_kept(own_plane: ControlPlane, fleet: Fleet) -> None:
     """As clusters behind a common address have it: https://host/k8s/clusters/NAME."""
     with HttpProxy(own_plane) as proxy:
         config = own_plane.kubeconfig(own_plane.new_user(), fleet.namespace, server=f"{proxy.url}/k8s/clusters/c-1/")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
 
 
-def test_the_demo_on_a_named_cluster_leaves_nothing_there(plane: Plane, namespace: str, trials: Trials) -> None:
+def test_the_demo_deletes_its_objects_from_the_cluster(plane: Plane, namespace: str, trials: Trials) -> None:
     """It uses the context's namespace and a name of its own, waits out the dead leader's Lease, and cleans up."""
     shown = subprocess.run(
         [sys.executable, "-m", "tests.demo"],

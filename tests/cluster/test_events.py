@@ -67,7 +67,7 @@ def events(plane: Plane, namespace: str) -> list[Object]:
 
 
 @pytest.mark.parametrize("lock", OBJECTS)
-def test_an_event_is_to_the_letter_what_client_go_writes(
+def test_an_event_equals_that_of_client_go(
     plane: Plane, namespace: str, processes: Processes, clientgo: Callable[..., list[str]], lock: Lock
 ) -> None:
     """But for names, times and versions; v0.23, of the old locks, does not repeat the component."""
@@ -119,7 +119,7 @@ def test_event_task_completes_without_a_reference_to_it(plane: Plane, namespace:
     assert not log.lines
 
 
-def test_a_name_that_leaves_no_room_for_a_time_is_replaced(plane: Plane, namespace: str) -> None:
+def test_a_name_too_long_for_an_events_suffix_is_replaced(plane: Plane, namespace: str) -> None:
     """As in client-go, although an API server takes longer ones."""
     name = "x" * 250
 
@@ -132,7 +132,7 @@ def test_a_name_that_leaves_no_room_for_a_time_is_replaced(plane: Plane, namespa
     assert str(uuid.UUID(written["metadata"]["name"])) == written["metadata"]["name"]
 
 
-def test_without_the_permission_there_is_one_warning_with_the_mend(own_plane: ControlPlane, namespace: str) -> None:
+def test_without_event_permission_one_warning_has_a_remedy(own_plane: ControlPlane, namespace: str) -> None:
     user = own_plane.new_bare_user()
 
     async def act(recorder: EventRecorder) -> None:

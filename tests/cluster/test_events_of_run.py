@@ -123,7 +123,7 @@ def test_each_object_of_a_lock_gets_events_when_leading_begins_and_ends(
     [(["--coordinated", "--binary-version=1.2.3"], "lease"), (["--lock=leader-for-life"], "configmap")],
     ids=["coordinated", "leader-for-life"],
 )
-def test_events_are_on_the_object_of_a_coordinated_lock_and_of_a_leader_for_life_lock(
+def test_coordinated_and_leader_for_life_locks_have_events(
     plane: Plane, namespace: str, processes: Processes, options: list[str], kept_as: str
 ) -> None:
     """The control plane has named the leader; the object is its Pod's."""
@@ -151,7 +151,7 @@ def test_the_end_waits_for_the_last_event(plane: Plane, namespace: str, processe
     assert any(map(told, range(5)))
 
 
-def test_an_elector_that_was_replaced_tells_of_the_end_alone(
+def test_a_replacement_elector_writes_only_the_event_of_the_end(
     plane: Plane, namespace: str, processes: Processes
 ) -> None:
     place = Place(plane, namespace, "lease")
@@ -167,7 +167,7 @@ def test_an_elector_that_was_replaced_tells_of_the_end_alone(
     assert sorted(each["message"] for each in events(place)) == [BECAME, BECAME, STOPPED]
 
 
-def test_without_the_permission_there_is_one_warning_and_nothing_else_changes(
+def test_without_event_permission_one_warning_is_the_only_change(
     own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
 ) -> None:
     said = {}
@@ -197,7 +197,7 @@ def test_without_the_permission_there_is_one_warning_and_nothing_else_changes(
     assert said["may-not"] == said["may"]
 
 
-def test_events_that_hang_hold_up_neither_the_renewals_nor_the_release_nor_the_end(
+def test_hanging_events_delay_no_renewal_release_or_end(
     own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
 ) -> None:
     place = Place(own_plane, namespace, lock)

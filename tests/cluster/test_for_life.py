@@ -48,7 +48,7 @@ def uncollected(own_plane: ControlPlane) -> None:
 
 
 @pytest.mark.usefixtures("garbage_collector")
-def test_the_next_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
+def test_the_next_candidate_leads_once_the_leaders_pod_is_gone(crew: Crew) -> None:
     """The command's end alone hands nothing over: the lock stays with its Pod."""
     first = crew.kleader("a")
     crew.witness.wait_start()
@@ -76,7 +76,7 @@ def test_lock_of_a_deleted_pod_is_taken_over_without_a_garbage_collector(crew: C
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_an_end_is_seen_at_once_though_the_api_server_remembers_nothing_of_the_leader(
+def test_a_leaders_end_is_observed_at_once_after_the_api_servers_history_was_compacted(
     crew: Crew, own_plane: ControlPlane
 ) -> None:
     """Nobody writes its lock or its Pod for months, and the API server was started since: nobody need poll for that."""
@@ -143,7 +143,7 @@ def test_restarted_container_of_the_leading_pod_leads_again(crew: Crew) -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_a_pod_that_came_back_under_its_name_is_another(crew: Crew) -> None:
+def test_a_recreated_pod_of_the_same_name_is_another_pod(crew: Crew) -> None:
     """As a StatefulSet makes it; operator-lib would lead on there."""
     crew.kleader("a")
     crew.witness.wait_start()
@@ -167,7 +167,9 @@ def test_a_pod_that_came_back_under_its_name_is_another(crew: Crew) -> None:
 
 @pytest.mark.usefixtures("garbage_collector")
 @pytest.mark.parametrize(("phase", "reason"), [("Failed", "Evicted"), ("Failed", "Terminated"), ("Succeeded", "")])
-def test_a_leader_whose_pod_has_ended_is_followed_once_its_containers_have(crew: Crew, phase: str, reason: str) -> None:
+def test_the_next_candidate_leads_once_every_container_of_the_leaders_pod_has_ended(
+    crew: Crew, phase: str, reason: str
+) -> None:
     """By an eviction, with its node, or by itself."""
     crew.kleader("a")
     crew.witness.wait_start()
@@ -220,7 +222,7 @@ def test_twenty_handovers_in_both_directions_have_no_overlap(crew: Crew, trials:
 # --- one kleader of a Pod
 
 
-def test_of_two_in_one_pod_the_second_waits_for_the_end_of_the_first(crew: Crew) -> None:
+def test_the_second_candidate_of_a_pod_waits_for_the_end_of_the_first(crew: Crew) -> None:
     first = crew.kleader("a")
     crew.witness.wait_start()
     second = crew.kleader("a")
@@ -234,7 +236,7 @@ def test_of_two_in_one_pod_the_second_waits_for_the_end_of_the_first(crew: Crew)
     crew.witness.check(terms=2)
 
 
-def test_processes_left_by_a_killed_kleader_are_dead_before_the_next_kleader_of_its_pod_leads(crew: Crew) -> None:
+def test_processes_of_a_killed_kleader_are_dead_before_the_next_leads_in_its_pod(crew: Crew) -> None:
     """Its elector is killed with it, and the descendant is nobody's child."""
     crew.kleader("a", does=["--descendant", "--ignore-term"])
     crew.witness.wait_start()
@@ -269,7 +271,7 @@ SIGHTS: dict[str, Callable[[Crew], object]] = {
 
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_a_leader_that_sees_the_lock_or_its_pod_otherwise_kills_at_once(crew: Crew, sight: str) -> None:
+def test_a_leader_whose_lock_or_pod_has_changed_kills_at_once(crew: Crew, sight: str) -> None:
     """Without grace: the command would take TERM's time."""
     leader = crew.kleader("a", does=["--ignore-term"])
     crew.witness.wait_start()
@@ -280,7 +282,7 @@ def test_a_leader_that_sees_the_lock_or_its_pod_otherwise_kills_at_once(crew: Cr
 
 
 @pytest.mark.usefixtures("uncollected")
-def test_a_lock_that_vanished_is_its_owners_until_its_pod_is_gone(crew: Crew) -> None:
+def test_a_deleted_lock_belongs_to_its_owner_until_the_pod_is_gone(crew: Crew) -> None:
     """For who saw it; its Pod may have it anew."""
     crew.kleader("a", "--on-loss=wait")
     crew.witness.wait_start()
@@ -299,7 +301,7 @@ def test_a_lock_that_vanished_is_its_owners_until_its_pod_is_gone(crew: Crew) ->
 # --- faults
 
 
-def test_an_elector_is_replaced_and_the_command_does_not_notice(crew: Crew, trials: Trials) -> None:
+def test_a_replaced_elector_does_not_disturb_the_command(crew: Crew, trials: Trials) -> None:
     """Its successor has its place in the Pod, and looks on."""
     leader = crew.kleader("a")
     term = crew.witness.wait_start()
@@ -362,7 +364,7 @@ def test_a_supervisor_that_is_stopped_is_killed_by_its_elector(crew: Crew, lost:
     trials.count(1, "supervisors killed or stopped")
 
 
-def test_the_next_of_a_pod_waits_for_the_elector_of_a_supervisor_that_was_killed(crew: Crew, trials: Trials) -> None:
+def test_the_next_candidate_of_a_pod_waits_for_a_killed_supervisors_elector(crew: Crew, trials: Trials) -> None:
     leader = crew.kleader("a", does=["--ignore-term", "--descendant"])
     crew.witness.wait_start()
     crew.witness.wait_descendant()
@@ -379,7 +381,7 @@ def test_the_next_of_a_pod_waits_for_the_elector_of_a_supervisor_that_was_killed
     trials.count(1, "supervisors killed or stopped")
 
 
-def test_a_leader_goes_on_while_the_api_is_gone_and_looks_on_after_that(crew: Crew, own_plane: ControlPlane) -> None:
+def test_a_leader_for_life_leads_on_through_an_api_outage(crew: Crew, own_plane: ControlPlane) -> None:
     leader = crew.kleader("a", does=["--ignore-term"])
     term = crew.witness.wait_start()
     own_plane.apiserver.stop()
@@ -427,7 +429,7 @@ def plant(crew: Crew, missing: Permission) -> str:
 
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("missing", lock_permissions(LOCK, "x"), ids=lambda each: f"{each.verb} {each.resource}")
-def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
+def test_each_missing_permission_is_reported_in_a_line_and_ends_no_term(
     crew: Crew, own_plane: ControlPlane, missing: Permission, trials: Trials
 ) -> None:
     user = own_plane.new_bare_user()
@@ -488,7 +490,7 @@ def test_printed_role_suffices_to_acquire_take_over_and_release_the_lock_of_a_po
     crew.witness.check(terms=3)
 
 
-def test_a_namespace_or_a_pod_that_is_not_there_is_named_with_what_to_set(crew: Crew) -> None:
+def test_a_missing_namespace_or_pod_is_reported_with_the_option_to_set(crew: Crew) -> None:
     crew.pod("a")
     uid = crew.pods["a"]["metadata"]["uid"]
     for env, said in (
@@ -503,7 +505,7 @@ def test_a_namespace_or_a_pod_that_is_not_there_is_named_with_what_to_set(crew: 
     assert crew.lock() is None
 
 
-def test_end_of_wait_names_the_holder_and_wait_live_ends_once_the_holder_is_alive(crew: Crew) -> None:
+def test_the_end_of_wait_names_the_holder(crew: Crew) -> None:
     crew.kleader("a")
     crew.witness.wait_start()
     for patience in ("--wait=8s", "--wait=live", "--no-wait"):
@@ -538,7 +540,7 @@ def test_lock_deleted_while_a_candidate_had_no_elector_still_belongs_to_its_pod(
 # --- what is no lock of a Pod
 
 
-def test_a_config_map_that_no_pod_owns_alone_is_held_named_and_left_as_it_is(crew: Crew) -> None:
+def test_a_config_map_without_one_owning_pod_counts_as_held_and_stays_unchanged(crew: Crew) -> None:
     api = crew.plane.api
     other = api.create(config_map(crew.namespace, "other"))
     pods = [crew.pod("one"), crew.pod("two")]

@@ -110,7 +110,7 @@ def alike(said: str) -> str:
 
 @pytest.mark.usefixtures("_leaders")
 @pytest.mark.timeout(540)
-def test_a_look_is_the_same_at_a_terminal_and_in_a_pipe_but_for_colours(asks: Asks, trials: Trials) -> None:
+def test_output_at_a_terminal_and_in_a_pipe_differs_only_in_colours(asks: Asks, trials: Trials) -> None:
     """Which are in what people read alone."""
     args = {"status": (), "wait": ("--for=leader", "k"), "check": ("--name=k", *CALM)}
     for command, form in LOOKS:
@@ -173,7 +173,7 @@ def test_output_has_the_requested_format(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize("form", ["wide", "json", "yaml", "name"])
-def test_a_watch_in_some_form_prints_each_change_wherever_it_is(asks: Asks, fleet: Fleet, form: str) -> None:
+def test_a_watch_prints_each_change_in_the_requested_format(asks: Asks, fleet: Fleet, form: str) -> None:
     """There is a live view at a terminal where no form is asked for, and nowhere else."""
     leader = fleet.start("a")
     fleet.witness.wait_start()

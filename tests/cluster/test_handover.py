@@ -79,7 +79,7 @@ class Trio:
 
 @pytest.mark.alone
 @pytest.mark.timeout(900)
-def test_50_planned_handovers_and_10_crashes(
+def test_50_planned_handovers_and_10_crashes_have_no_overlap_and_bounded_gaps(
     plane: Plane, namespace: str, processes: Processes, tmp_path: Path, trials: Trials
 ) -> None:
     """None overlaps, each starts the next command within 250 ms: after the old tree's death, or past expiry.

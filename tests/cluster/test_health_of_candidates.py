@@ -75,7 +75,7 @@ def test_unhealthy_candidate_does_not_compete(fleet: Fleet, well: Path) -> None:
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["--release", "kept"])
-def test_the_lock_of_a_pod(  # noqa: PLR0917
+def test_an_unhealthy_leader_for_life_releases_the_lock_of_its_pod(  # noqa: PLR0917
     plane: Plane,
     namespace: str,
     processes: Processes,

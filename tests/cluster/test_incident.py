@@ -144,7 +144,7 @@ def announced(plane: ControlPlane, namespace: str) -> Counter[str]:
 
 
 @pytest.mark.timeout(720)
-def test_logs_events_metrics_and_status_agree_about_who_led_when(
+def test_logs_events_metrics_and_status_agree_about_each_term(
     fleet: Fleet, own_plane: ControlPlane, processes: Processes, trials: Trials
 ) -> None:
     """After an elector that hung, an API that was away, a transfer and a rolling deployment, they agree with what was.

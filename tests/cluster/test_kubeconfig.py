@@ -67,7 +67,7 @@ def clientcmd() -> Ask:
     return ask
 
 
-def test_kubeconfigs_mean_what_clientcmd_makes_of_them(
+def test_kubeconfigs_are_read_as_clientcmd_reads_them(
     tmp_path: Path,
     clientcmd: Ask,
     monkeypatch: pytest.MonkeyPatch,

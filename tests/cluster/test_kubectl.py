@@ -51,7 +51,7 @@ def kubectl(plane: Plane, namespace: str, tmp_path: Path) -> Callable[..., subpr
     return run
 
 
-def test_kubectl_plugin_does_what_kleader_does(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_kubectl_plugin_runs_kleader(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     assert "kubectl-leader" in kubectl("plugin", "list").stdout
     done = kubectl("leader", "status", "one", "-o", "json")
     assert (done.returncode, "who-leads-one" in done.stdout, "who-leads-two" in done.stdout) == (0, True, False)
@@ -78,7 +78,7 @@ def test_kubectl_plugin_does_what_kleader_does(kubectl: Callable[..., subprocess
     ],
     ids=" ".join,
 )
-def test_kubectl_completes_it(
+def test_kubectl_completes_the_plugins_arguments(
     kubectl: Callable[..., subprocess.CompletedProcess[str]], typed: list[str], offered: list[str], directive: str
 ) -> None:
     """With all that begins so among what is offered; the shell takes the rest away."""

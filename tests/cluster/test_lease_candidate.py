@@ -262,7 +262,9 @@ def test_pending_write_does_not_recreate_an_unregistered_lease_candidate(known: 
 
 
 @pytest.mark.timeout(540)
-def test_leaving_at_any_moment_after_registering_ends_and_leaves_nothing(known: Known, trials: Trials) -> None:
+def test_unregistering_at_any_moment_after_registering_deletes_the_lease_candidate(
+    known: Known, trials: Trials
+) -> None:
     """The watch is being opened then: its cancellation may be lost (asyncio.wait_for before Python 3.12)."""
     known.make()
     for number in range(ROUNDS):
@@ -309,7 +311,7 @@ def test_unregistering_is_bounded_by_its_timeout(known: Known, own_plane: Contro
 # --- discovery
 
 
-def test_a_cluster_with_the_feature_gate_serves_them_and_one_without_does_not(
+def test_a_cluster_serves_lease_candidates_only_with_the_feature_gate(
     client: Client, plane: Plane, plain_plane: ControlPlane, namespace: str
 ) -> None:
     assert client.run(served_version(client.api(plane, namespace, "admin"), 10)) == "v1beta1"

@@ -63,7 +63,7 @@ def test_a_service_without_a_selector_keeps_its_endpoints(place: Place, client: 
     assert place.objects()[0].get("subsets") == (SUBSETS if there else None)
 
 
-def test_a_service_with_a_selector_does_not_mind(place: Place, client: Client) -> None:
+def test_an_endpoints_of_a_service_with_a_selector_is_taken(place: Place, client: Client) -> None:
     serve(place, {"app": "web"})
     place.plant_one("Endpoints", subsets=SUBSETS)
     lock = client.lock(place)
@@ -73,7 +73,7 @@ def test_a_service_with_a_selector_does_not_mind(place: Place, client: Client) -
     assert lock.warnings == []
 
 
-def test_an_endpoints_that_has_the_annotation_is_taken_without_a_look_at_the_service(
+def test_an_endpoints_with_the_annotation_is_taken_without_reading_the_service(
     place: Place, client: Client, own_plane: ControlPlane
 ) -> None:
     """Its slices are gone already; and a renewal asks for nothing else."""
@@ -85,7 +85,7 @@ def test_an_endpoints_that_has_the_annotation_is_taken_without_a_look_at_the_ser
         assert not [request for request in proxy.requests if "/services/" in request.path]
 
 
-def test_a_service_that_cannot_be_read_in_time_puts_the_lock_off(
+def test_a_service_that_cannot_be_read_in_time_delays_the_acquisition(
     place: Place, client: Client, own_plane: ControlPlane
 ) -> None:
     serve(place)
@@ -103,7 +103,7 @@ def test_a_service_that_cannot_be_read_in_time_puts_the_lock_off(
         assert error.value.failure.kind is Kind.HOPELESS
 
 
-def test_refused_credentials_are_no_missing_permission_and_put_the_lock_off(
+def test_refused_credentials_delay_the_acquisition_and_are_no_missing_permission(
     place: Place, client: Client, own_plane: ControlPlane
 ) -> None:
     """A token that is just being replaced: the next try is made with another."""
@@ -138,7 +138,7 @@ def test_missing_permission_to_read_the_service_is_warned_of_once(
     )
 
 
-def test_run_ends_at_once_with_the_mend_unless_it_is_forced(place: Place, processes: Processes) -> None:
+def test_run_ends_at_once_with_a_remedy_unless_forced(place: Place, processes: Processes) -> None:
     serve(place)
     place.plant_one("Endpoints", subsets=SUBSETS)
     old = place.plane.api.get(place.paths[0])

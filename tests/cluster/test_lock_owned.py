@@ -182,7 +182,7 @@ def test_lock_of_an_earlier_process_of_the_pod_is_kept_with_a_new_incarnation(po
     assert new["metadata"]["labels"] == {"l": "1"}
 
 
-def test_a_release_says_so_before_it_deletes(pods: Pods, proxy: HttpProxy) -> None:
+def test_a_release_is_annotated_before_the_deletion(pods: Pods, proxy: HttpProxy) -> None:
     pods.pod("a")
     lock = pods.candidate("a", server=proxy.url)
     refused(lock.get)
@@ -269,7 +269,7 @@ DEAD: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("state", [*ALIVE, *DEAD])
-def test_an_owner_is_dead_only_where_its_phase_is_final_and_every_container_has_ended(pods: Pods, state: str) -> None:
+def test_an_owner_is_dead_only_if_every_container_of_its_pod_has_ended(pods: Pods, state: str) -> None:
     pods.plant(pods.pod("b"))
     phase, reason, ended, *disruption = (ALIVE | DEAD)[state]
     pods.state("b", phase, reason, ended=ended, disruption="".join(disruption))
@@ -277,14 +277,14 @@ def test_an_owner_is_dead_only_where_its_phase_is_final_and_every_container_has_
     assert shown(pods.candidate("a").get()) == ("b", False, state in DEAD, "")
 
 
-def test_statuses_that_are_missing_prove_nothing(pods: Pods) -> None:
+def test_missing_container_statuses_do_not_prove_an_owner_dead(pods: Pods) -> None:
     pods.plant(pods.pod("b"))
     pods.plane.api.merge(f"{path_of(pods.pods['b'])}/status", {"status": {"phase": "Failed", "reason": "Evicted"}})
     pods.pod("a")
     assert shown(pods.candidate("a").get()) == ("b", False, False, "")
 
 
-def test_a_pod_that_is_being_deleted_lives(pods: Pods) -> None:
+def test_a_pod_being_deleted_counts_as_alive(pods: Pods) -> None:
     """Its node may be lost: nobody has said yet that it has ended."""
     pods.plant(pods.pod("b", node="lost"))
     pods.plane.api.delete(path_of(pods.pods["b"]))
@@ -306,7 +306,7 @@ def test_a_pod_that_is_gone_is_dead_by_its_uid(pods: Pods, again: bool) -> None:
     assert shown(lock.get()) == ("a", True, False, "")
 
 
-def test_lock_of_a_pod_of_the_same_name_with_another_uid_is_held_by_another(pods: Pods) -> None:
+def test_lock_of_a_pod_with_another_uid_is_another_holders(pods: Pods) -> None:
     pods.plant(pods.pod("a"))
     pods.remove("a")
     pods.pod("a")
@@ -316,7 +316,7 @@ def test_lock_of_a_pod_of_the_same_name_with_another_uid_is_held_by_another(pods
 # --- nothing is deleted on a guess
 
 
-def test_a_label_does_not_keep_what_a_dead_owner_has_left(pods: Pods, proxy: HttpProxy) -> None:
+def test_a_label_does_not_protect_a_dead_owners_lock(pods: Pods, proxy: HttpProxy) -> None:
     pods.plant(pods.pod("b"))
     pods.remove("b")
     pods.pod("a")
@@ -397,7 +397,7 @@ def test_lock_that_waits_for_finalizers_is_held(pods: Pods) -> None:
 
 @pytest.mark.parametrize("then", ["reset", "close"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
+def test_a_write_without_a_response_is_unknown_until_the_next_read(
     pods: Pods, proxy: HttpProxy, method: str, then: str
 ) -> None:
     pods.pod("a")
@@ -421,7 +421,7 @@ def test_a_write_whose_answer_is_lost_is_an_unknown_and_shows_in_the_next_read(
 # --- gone is not free
 
 
-def test_a_lock_that_vanished_is_its_owners_until_that_is_dead(pods: Pods) -> None:
+def test_a_deleted_lock_belongs_to_its_owner_until_the_owner_is_dead(pods: Pods) -> None:
     """For who saw it; who never did finds nothing."""
     pods.plant(pods.pod("b"))
     for name in ("a", "c"):
@@ -452,7 +452,7 @@ def test_unreadable_state_in_between_does_not_free_a_vanished_lock(pods: Pods) -
 # --- the watch
 
 
-def test_a_watch_tells_of_the_release_and_then_of_the_end(pods: Pods) -> None:
+def test_a_watch_reports_the_release_and_then_the_deletion(pods: Pods) -> None:
     for name in ("a", "b"):
         pods.pod(name)
     leader, lock = pods.candidate("b"), pods.candidate("a")
@@ -464,7 +464,7 @@ def test_a_watch_tells_of_the_release_and_then_of_the_end(pods: Pods) -> None:
         assert watch.next() is None
 
 
-def test_a_watch_tells_of_the_owners_end_whether_the_lock_goes_first_or_last(pods: Pods) -> None:
+def test_a_watch_reports_the_owners_end_whether_lock_or_pod_is_deleted_first(pods: Pods) -> None:
     pods.pod("a")
     lock = pods.candidate("a")
     for lock_first in (True, False):
@@ -482,7 +482,7 @@ def test_a_watch_tells_of_the_owners_end_whether_the_lock_goes_first_or_last(pod
                 assert shown(watch.next()) == ("b", False, True, "")
 
 
-def test_a_watch_tells_of_an_eviction(pods: Pods) -> None:
+def test_a_watch_reports_an_eviction(pods: Pods) -> None:
     pods.plant(pods.pod("b"))
     pods.pod("a")
     lock = pods.candidate("a")
@@ -525,7 +525,7 @@ def test_events_of_a_pod_are_ignored_once_its_lock_is_unreadable(pods: Pods) -> 
         assert moved(watch)
 
 
-def test_a_watch_from_nothing_is_moved_by_the_first_owner(pods: Pods) -> None:
+def test_a_watch_of_a_missing_lock_ends_with_the_first_owner(pods: Pods) -> None:
     pods.pod("a")
     lock = pods.candidate("a")
     refused(lock.get)
@@ -543,9 +543,7 @@ def test_leader_is_notified_of_the_end_of_its_own_pod(pods: Pods) -> None:
         assert shown(later(watch)) == ("a", True, True, "")
 
 
-def test_a_version_that_is_too_old_to_watch_from_ends_the_watch_if_it_is_not_the_present_one(
-    pods: Pods, own_plane: ControlPlane
-) -> None:
+def test_a_watch_from_a_forgotten_version_ends_if_the_object_has_changed(pods: Pods, own_plane: ControlPlane) -> None:
     pods.plant(pods.pod("b"))
     pods.pod("a")
     lock = pods.candidate("a")
@@ -559,7 +557,7 @@ def test_a_version_that_is_too_old_to_watch_from_ends_the_watch_if_it_is_not_the
         assert not error.value.ended.denied
 
 
-def test_leader_has_lost_the_lock_even_if_it_cannot_read_the_pod_of_the_new_owner(pods: Pods, proxy: HttpProxy) -> None:
+def test_leader_loses_the_lock_even_if_the_new_owners_pod_is_unreadable(pods: Pods, proxy: HttpProxy) -> None:
     pods.pod("a")
     lock = pods.candidate("a", server=proxy.url)
     refused(lock.get)
@@ -572,7 +570,7 @@ def test_leader_has_lost_the_lock_even_if_it_cannot_read_the_pod_of_the_new_owne
 # --- one process of a Pod
 
 
-def test_of_two_in_a_pod_the_second_waits_until_all_that_share_the_firsts_socket_are_gone(pods: Pods) -> None:
+def test_the_second_candidate_of_a_pod_waits_until_the_firsts_socket_is_closed(pods: Pods) -> None:
     pods.pod("a")
     one, other = pods.candidate("a"), pods.candidate("a")
     refused(one.get)
@@ -589,7 +587,7 @@ def test_of_two_in_a_pod_the_second_waits_until_all_that_share_the_firsts_socket
     assert refused(other.get).kind is Kind.MISSING
 
 
-def test_a_successor_of_an_elector_has_its_place_and_its_term(pods: Pods) -> None:
+def test_a_replacement_elector_keeps_the_instance_lock_and_the_term(pods: Pods) -> None:
     pods.pod("a")
     lock = pods.candidate("a")
     refused(lock.get)
@@ -630,7 +628,7 @@ def test_candidate_waits_for_processes_of_an_earlier_term(pods: Pods) -> None:
     assert set(doomed) == {"", "theirs"}
 
 
-def test_a_process_of_the_pod_that_is_not_kleader_holds_it(pods: Pods) -> None:
+def test_a_process_of_the_pod_other_than_kleader_holds_the_lock(pods: Pods) -> None:
     pods.plant(pods.pod("a"), incarnation=None)
     assert shown(pods.candidate("a").get()) == ("a", True, False, "a process of this Pod that is not kleader has it")
 
@@ -638,13 +636,13 @@ def test_a_process_of_the_pod_that_is_not_kleader_holds_it(pods: Pods) -> None:
 # --- no Pod
 
 
-def test_without_its_pod_a_candidate_cannot_be(pods: Pods) -> None:
+def test_a_candidate_needs_its_pod(pods: Pods) -> None:
     failure = refused(pods.candidate("nobody").get)
     assert failure.kind is Kind.HOPELESS
     assert f"there is no Pod {pods.namespace}/nobody: POD_NAME must be" in failure.message
 
 
-def test_the_uid_that_is_known_is_the_pods(pods: Pods) -> None:
+def test_a_known_uid_must_be_the_pods(pods: Pods) -> None:
     uid = pods.pod("a")["metadata"]["uid"]
     assert refused(pods.candidate("a", uid=uid).get).kind is Kind.MISSING
     failure = refused(pods.candidate("a", uid="u").get)
@@ -652,7 +650,7 @@ def test_the_uid_that_is_known_is_the_pods(pods: Pods) -> None:
     assert failure.message.endswith(f"its uid is {uid}, POD_UID says u")
 
 
-def test_a_pod_that_was_replaced_between_two_electors_is_not_its_successors(pods: Pods) -> None:
+def test_a_replacement_elector_in_a_recreated_pod_does_not_lead(pods: Pods) -> None:
     pods.pod("a")
     refused(pods.candidate("a").get)
     pods.remove("a")

@@ -91,7 +91,7 @@ def post(api: Api, document: str) -> Object:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *COMBINED], ids=" ".join)
-def test_the_api_server_takes_every_object_strictly(
+def test_the_api_server_accepts_every_object_with_strict_validation(
     plane: Plane, namespace: str, kind: list[str], made: list[Object]
 ) -> None:
     text = manifest(*kind, "-n", namespace, "--flow-schema", "--lock-label=a=b", "--", "./worker")
@@ -107,7 +107,7 @@ def test_the_api_server_takes_every_object_strictly(
     assert plane.api.find(f"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/{level}")
 
 
-def test_each_word_of_the_command_arrives_as_it_was(plane: Plane, namespace: str) -> None:
+def test_each_argument_of_the_command_arrives_unchanged(plane: Plane, namespace: str) -> None:
     """But for `$(`, which the kubelet sees twice."""
     text = manifest("-n", namespace, "--name=x", "--", "./worker", *ODD)
     (document,) = [each for each in text.split("---\n") if "\nkind: Deployment\n" in each]
@@ -116,7 +116,7 @@ def test_each_word_of_the_command_arrives_as_it_was(plane: Plane, namespace: str
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=" ".join)
-def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_nothing(
+def test_a_run_with_the_printed_service_account_leads_and_releases(
     own_plane: ControlPlane, namespace: str, kind: list[str], processes: Processes, witness: Witness
 ) -> None:
     objects = list(yaml.safe_load_all(manifest(*kind, *QUICK, "-n", namespace, "--name=x", "--", *witness.command())))
@@ -156,7 +156,7 @@ def test_a_run_under_that_service_account_leads_and_releases_and_is_refused_noth
     assert "cannot" not in candidate.err
 
 
-def test_the_flow_schema_takes_the_locks_requests_of_that_service_account_and_no_others(
+def test_the_flow_schema_matches_only_the_lock_requests_of_the_service_account(
     own_plane: ControlPlane, namespace: str, made: list[Object]
 ) -> None:
     """As the API server says beside each answer (X-Kubernetes-PF-FlowSchema-UID)."""

@@ -51,7 +51,7 @@ def test_leader_cut_off_from_the_api_is_dead_before_the_next_leader_starts(
     trials.count(len(modes), "roads to the API broken")
 
 
-def test_connection_restored_before_the_renew_deadline_costs_nothing(
+def test_connection_restored_before_the_renew_deadline_ends_no_term(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     timings = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # another request has half of 8 s
@@ -74,7 +74,7 @@ def test_connection_restored_before_the_renew_deadline_costs_nothing(
 
 
 @pytest.mark.parametrize("how", ["stopped", "paused"])
-def test_an_outage_longer_than_the_lease_leaves_no_leader_and_after_it_there_is_exactly_one(
+def test_an_outage_longer_than_the_lease_ends_the_term_and_one_candidate_leads_after_it(
     own_plane: ControlPlane, fleet: Fleet, how: str, trials: Trials
 ) -> None:
     leader = fleet.start("a", does=DEAF)
@@ -97,7 +97,7 @@ def test_an_outage_longer_than_the_lease_leaves_no_leader_and_after_it_there_is_
 
 
 # --- answers that are lost
-def test_an_acquisition_whose_answer_is_lost_is_confirmed_before_anything_starts(
+def test_an_acquisition_without_a_response_is_confirmed_before_the_command_starts(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     """The term, and its token, are those of a fresh write; the transition was counted by the first."""
@@ -122,7 +122,7 @@ def test_an_acquisition_whose_answer_is_lost_is_confirmed_before_anything_starts
     trials.count(len(LOSSES), "answers lost")
 
 
-def test_a_renewal_whose_answer_is_lost_costs_nothing(
+def test_a_renewal_without_a_response_ends_no_term(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     def scenario(fleet: Fleet, then: str) -> None:
@@ -139,7 +139,7 @@ def test_a_renewal_whose_answer_is_lost_costs_nothing(
     trials.count(len(LOSSES), "answers lost")
 
 
-def test_a_release_whose_answer_is_lost_is_a_release(
+def test_a_release_without_a_response_frees_the_lock(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     def scenario(fleet: Fleet, then: str) -> None:
@@ -193,7 +193,7 @@ def test_on_loss_wait_contends_again_under_a_new_term(own_plane: ControlPlane, f
     trials.count(1, "terms lost and won again")
 
 
-def test_the_grace_on_loss_is_what_was_asked_for(
+def test_the_grace_after_a_loss_is_that_of_the_option(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
     """With 5s a command that takes 0.3 s ends by itself; with 0s it is killed at once."""
@@ -213,7 +213,7 @@ def test_the_grace_on_loss_is_what_was_asked_for(
 
 
 # --- one identity, two processes
-def test_the_same_identity_twice_at_once_has_one_leader(fleet: Fleet, trials: Trials) -> None:
+def test_two_candidates_with_one_identity_have_one_leader(fleet: Fleet, trials: Trials) -> None:
     """Mine means identity and incarnation: the second waits as behind any other, and its term counts a transition."""
     pair = [fleet.start("same", does=["--term-delay=0.2"]) for _ in range(2)]
     fleet.witness.wait_start()
@@ -228,7 +228,7 @@ def test_the_same_identity_twice_at_once_has_one_leader(fleet: Fleet, trials: Tr
     trials.count(1, "identities used twice")
 
 
-def test_a_fresh_process_of_the_same_identity_waits_for_the_old_one_s_death(
+def test_a_new_process_of_the_same_identity_waits_for_the_old_lease(
     own_plane: ControlPlane, fleet: Fleet, trials: Trials
 ) -> None:
     """A StatefulSet's Pod name comes back while the old process lives on behind a dead network."""

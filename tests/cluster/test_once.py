@@ -82,7 +82,7 @@ def job(plane: Plane, namespace: str, processes: Processes, tmp_path: Path) -> J
 
 
 @pytest.mark.parametrize("kind", LOCKS)
-def test_a_job_that_is_done_is_not_done_again_also_with_client_go_between(
+def test_a_finished_job_is_not_run_again_after_client_go_has_led(
     job: Job, processes: Processes, witness: Witness, clientgo: Callable[..., list[str]], kind: str
 ) -> None:
     """client-go writes the record alone, and leaves annotations as it finds them."""
@@ -102,7 +102,7 @@ def test_a_job_that_is_done_is_not_done_again_also_with_client_go_between(
     assert [(run["identity"], run["status"], run["reason"]) for run in job.recorded(kind)] == [("a", 0, "exited")]
 
 
-def test_with_no_release_the_run_is_recorded_and_the_lock_runs_out(job: Job) -> None:
+def test_a_leader_with_no_release_records_the_run_and_the_lock_expires(job: Job) -> None:
     first = job.run("a", ONCE, "--no-release")
     assert first.logged("not_released", level="INFO")
     assert job.recorded("lease")[0]["identity"] == "a"
@@ -115,7 +115,7 @@ KILL_ELECTOR = "for each in $(cat /proc/$PPID/task/$PPID/children); do [ $each =
 
 
 @pytest.mark.parametrize("option", ["--release", "--no-release"])
-def test_a_run_is_recorded_by_the_next_elector_if_the_elector_dies_as_the_command_ends(job: Job, option: str) -> None:
+def test_a_replacement_elector_records_the_run_of_a_command_that_has_ended(job: Job, option: str) -> None:
     first = job.run("a", ONCE, option, job=KILL_ELECTOR)
     assert first.logged("elector_replaced")
     assert [(run["identity"], run["reason"]) for run in job.recorded("lease")] == [("a", "exited")]
@@ -129,7 +129,7 @@ def test_a_candidate_of_coordinated_election_finds_the_job_done(job: Job) -> Non
     assert job.ran == ["a"]
 
 
-def test_a_transfer_records_the_run_as_none_that_succeeded(job: Job) -> None:
+def test_a_transfer_records_the_run_as_not_successful(job: Job) -> None:
     """The next holder is named by the very write that records it."""
     first = job.start("a", ONCE, job="exec sleep 600", timings=PATIENT)
     first.wait_log("command_started")
@@ -150,7 +150,7 @@ def releases(request: Request) -> bool:
 
 
 @pytest.mark.parametrize("then", ["silent", "reset"])
-def test_a_release_without_an_answer_has_recorded_the_run_once(own_plane: ControlPlane, job: Job, then: str) -> None:
+def test_a_release_without_a_response_records_the_run_once(own_plane: ControlPlane, job: Job, then: str) -> None:
     with HttpProxy(own_plane) as proxy:
         lost = proxy.on(faults.lose(then), method="PUT", where=releases)
         process = job.start("a", ONCE, server=proxy.url)
@@ -160,9 +160,7 @@ def test_a_release_without_an_answer_has_recorded_the_run_once(own_plane: Contro
     assert len(job.recorded("lease")) == 1
 
 
-def test_a_release_that_the_server_refuses_for_its_size_is_made_without_the_run(
-    own_plane: ControlPlane, job: Job
-) -> None:
+def test_a_release_refused_for_its_size_is_repeated_without_the_run(own_plane: ControlPlane, job: Job) -> None:
     """The next host does not wait for it, and runs the job again."""
     full = {"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": "too long"}
     with HttpProxy(own_plane) as proxy:

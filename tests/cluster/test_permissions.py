@@ -59,7 +59,7 @@ def without(plane: ControlPlane, place: Place, missing: Permission) -> tuple[str
 
 
 @pytest.mark.parametrize("lock", OBJECTS)
-def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
+def test_each_missing_permission_is_reported_in_a_line_and_ends_no_term(
     own_plane: ControlPlane, namespace: str, lock: str, processes: Processes, trials: Trials
 ) -> None:
     """One after the other: with it taken away alone the lock is not had, or something is said once and it is."""
@@ -96,7 +96,7 @@ def test_each_permission_that_is_missing_is_named_in_a_line_and_nothing_is_lost(
 
 
 @pytest.mark.timeout(360)
-def test_each_permission_that_is_missing_is_named_in_coordinated_election(
+def test_each_missing_permission_is_reported_in_coordinated_election(
     own_plane: ControlPlane, namespace: str, processes: Processes, trials: Trials
 ) -> None:
     """Nobody but the control plane creates the Lease; there is no election without it for want of a permission."""
@@ -151,7 +151,7 @@ def test_printed_role_suffices_to_acquire_hand_over_and_release_each_lock(
     assert {request["objectRef"]["resource"] for request in refused} <= {"events"}
 
 
-def test_a_missing_namespace_is_named_with_the_command_that_makes_it(
+def test_a_missing_namespace_is_reported_with_the_command_that_creates_it(
     plane: Plane, lock: str, processes: Processes
 ) -> None:
     place = Place(plane, "nowhere", lock)
@@ -162,7 +162,7 @@ def test_a_missing_namespace_is_named_with_the_command_that_makes_it(
     assert process.out == ""
 
 
-def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
+def test_a_namespace_being_deleted_is_not_reported_as_a_missing_permission(
     plane: Plane, namespace: str, lock: str, processes: Processes
 ) -> None:
     place = Place(plane, namespace, lock)
@@ -177,7 +177,7 @@ def test_a_namespace_that_is_being_deleted_is_no_missing_permission(
             plane.api.merge(path, {"metadata": {"finalizers": None}})
 
 
-def test_an_object_that_belongs_to_another_is_warned_of_once_and_stays_its_own(
+def test_an_object_of_another_program_gives_one_warning_and_stays_unchanged(
     plane: Plane, namespace: str, lock: str, processes: Processes
 ) -> None:
     """Taken, renewed and released: with its owner, which takes it along some day, and all else that it holds."""
@@ -200,7 +200,7 @@ def test_an_object_that_belongs_to_another_is_warned_of_once_and_stays_its_own(
     assert (entry.holder, entry.transitions) == ("", 1)
 
 
-def test_a_rivals_shorter_duration_is_warned_of_on_annotations(
+def test_a_rivals_shorter_duration_gives_a_warning_on_annotations(
     plane: Plane, namespace: str, lock: str, processes: Processes
 ) -> None:
     place = Place(plane, namespace, lock)

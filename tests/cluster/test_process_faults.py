@@ -32,7 +32,7 @@ SHORTER = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=1s")
 DEAF = ("--ignore-term", "--descendant")
 
 
-def test_an_elector_is_replaced_and_the_command_does_not_notice(side_by_side: SideBySide, trials: Trials) -> None:
+def test_a_replaced_elector_does_not_disturb_the_command(side_by_side: SideBySide, trials: Trials) -> None:
     """Same command, same term: no transition, the same token and incarnation, and leadership lasts beyond the lease."""
 
     def scenario(fleet: Fleet, fault: str) -> None:
@@ -58,7 +58,7 @@ def test_an_elector_is_replaced_and_the_command_does_not_notice(side_by_side: Si
     trials.count(2, "electors killed or stopped while leading")
 
 
-def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Fleet, trials: Trials) -> None:
+def test_an_elector_that_dies_repeatedly_does_not_lose_the_lock(fleet: Fleet, trials: Trials) -> None:
     leader = fleet.start("a", timings=ROOMY)
     term = fleet.witness.wait_start()
     fleet.waiting("b", behind="a", timings=ROOMY)
@@ -71,7 +71,7 @@ def test_an_elector_that_dies_again_and_again_does_not_cost_the_lock(fleet: Flee
     trials.count(5, "electors killed or stopped while leading")
 
 
-def test_a_supervisor_that_is_killed_or_stopped_is_gone_in_time_with_its_tree_and_the_lock_runs_out(
+def test_a_killed_or_stopped_supervisor_is_dead_with_its_tree_before_the_lock_expires(
     side_by_side: SideBySide, trials: Trials
 ) -> None:
     """Killed: the elector sweeps. Stopped: elector and kernel kill it. Both stopped: the kernel alone does.
@@ -109,7 +109,7 @@ def test_a_supervisor_that_is_killed_or_stopped_is_gone_in_time_with_its_tree_an
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_what_a_killed_or_stopped_pid_1_has_started_is_dead_before_the_next_leader(
+def test_processes_of_a_killed_or_stopped_pid_1_are_dead_before_the_next_leader(
     fleet: Fleet, trials: Trials, fault: signal.Signals
 ) -> None:
     """Killed: the kernel ends all of its namespace. Stopped: the elector kills, and no timer of the kernel's helps."""
@@ -128,7 +128,7 @@ def test_what_a_killed_or_stopped_pid_1_has_started_is_dead_before_the_next_lead
     trials.count(1, "supervisors killed or stopped")
 
 
-def test_a_supervisor_that_slept_through_its_own_term_starts_nothing(
+def test_a_supervisor_stopped_past_its_term_starts_no_command(
     own_plane: ControlPlane, fleet: Fleet, trials: Trials
 ) -> None:
     """The acquiring write's answer comes while it is stopped; it goes on long after another leads."""
@@ -158,7 +158,7 @@ LONG_GRACE = ("--lease-duration=8s", "--renew-deadline=3s", "--retry-period=1s")
 
 
 @pytest.mark.parametrize("as_init", [False, True], ids=["continued after stop_at", "as PID 1, after kill_at"])
-def test_a_command_that_was_stopped_at_the_start_gate_is_not_executed_late(
+def test_a_command_stopped_at_its_exec_barrier_is_not_executed_past_stop_at(
     fleet: Fleet,
     as_init: bool,  # noqa: FBT001
     trials: Trials,
@@ -223,7 +223,7 @@ def wait_for_supervisor(unshare: int) -> int:
 
 
 @pytest.mark.parametrize("timings", [SHORTER, ROOMY], ids=["as long as its own", "longer"])
-def test_a_candidate_s_elector_that_is_replaced_does_not_take_a_deleted_lease_while_that_may_be_held(
+def test_a_candidates_replacement_elector_waits_for_the_holder_of_a_deleted_lease(
     plane: Plane, fleet: Fleet, trials: Trials, timings: tuple[str, ...]
 ) -> None:
     """Its predecessor has seen the lock held: gone is not free. The old leader lives on behind a dead network."""
@@ -241,7 +241,7 @@ def test_a_candidate_s_elector_that_is_replaced_does_not_take_a_deleted_lease_wh
     trials.count(1, "electors killed while waiting")
 
 
-def test_a_candidate_s_elector_that_is_replaced_misses_half_of_a_multilock(
+def test_a_candidates_replacement_elector_waits_for_the_holder_of_a_half_deleted_multilock(
     plane: Plane, fleet: Fleet, trials: Trials
 ) -> None:
     """Whoever keeps to that half alone may live on behind a dead network, though the other half has no holder."""
@@ -261,7 +261,7 @@ def test_a_candidate_s_elector_that_is_replaced_misses_half_of_a_multilock(
 
 
 # --- the end of a command
-def test_a_second_term_kills_and_the_lock_is_released_after(fleet: Fleet, trials: Trials) -> None:
+def test_a_second_sigterm_kills_the_command_before_the_release(fleet: Fleet, trials: Trials) -> None:
     leader = fleet.start("a", "--stop-timeout=600s", does=DEAF, timings=PATIENT)
     term, descendant = fleet.witness.wait_start(), fleet.witness.wait_descendant()
     fleet.waiting("b", behind="a", timings=PATIENT)
@@ -279,7 +279,7 @@ def test_a_second_term_kills_and_the_lock_is_released_after(fleet: Fleet, trials
     trials.count(1, "second TERMs")
 
 
-def test_a_planned_stop_of_what_ignores_term_ends_with_an_empty_tree_and_then_a_release(
+def test_a_command_that_ignores_sigterm_is_killed_before_the_release(
     own_plane: ControlPlane, fleet: Fleet, trials: Trials
 ) -> None:
     """At the instant of the release nothing of it is alive, setsid and double fork or not."""
@@ -324,7 +324,7 @@ def test_processes_that_a_command_leaves_are_dead_before_the_release(
     trials.count(1, "TERM-ignoring trees stopped")
 
 
-def test_without_release_the_lock_runs_out(fleet: Fleet, trials: Trials) -> None:
+def test_a_leader_with_no_release_lets_the_lock_expire(fleet: Fleet, trials: Trials) -> None:
     leader = fleet.start("a", "--no-release", does=["--status=3"])
     fleet.witness.wait_start()
     fleet.waiting("b", behind="a")

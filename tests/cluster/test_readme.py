@@ -142,7 +142,7 @@ def desk(plane: Plane, kubectl: Path, tmp_path: Path, processes: Processes) -> D
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.place}: {line.text}")
-def test_a_command_line_does_what_it_is_there_for(line: Line, desk: Desk) -> None:
+def test_each_documented_command_line_works(line: Line, desk: Desk) -> None:
     """Each is given to a shell as it is, with a name for each placeholder."""
     text = re.sub("|".join(rf"\b{place}\b" for place in PLACES), lambda found: PLACES[found[0]], line.text)
     desk.prepare(text)
@@ -167,11 +167,11 @@ def _until_it_shows(effect: str, text: str, desk: Desk) -> None:
     wait_until(shown, f"{effect!r} from {text}")
 
 
-def test_each_line_that_is_only_parsed_is_still_there() -> None:
+def test_each_command_line_that_is_only_parsed_is_still_documented() -> None:
     assert ONLY_PARSED.keys() <= EVERY.keys()
 
 
-def test_the_role_is_enough_to_wait_lead_and_release(
+def test_the_documented_role_suffices_to_wait_lead_and_release(
     own_plane: ControlPlane, namespace: str, processes: Processes
 ) -> None:
     """It watches (it does not fall back to polling), takes over, creates where there is none, and releases."""

@@ -40,7 +40,7 @@ def role(name: str, *verbs: str) -> list[Object]:
     return [{**rule, "verbs": list(verbs)}]
 
 
-def test_a_waiting_candidate_asks_nothing_but_its_watch_and_a_leader_writes_once_a_period(
+def test_a_waiting_candidate_only_watches_and_a_leader_writes_once_a_period(
     own_plane: ControlPlane, fleet: Fleet
 ) -> None:
     users = [own_plane.new_user() for _ in range(3)]
@@ -68,7 +68,7 @@ def test_a_waiting_candidate_asks_nothing_but_its_watch_and_a_leader_writes_once
     assert DURATION / PERIOD <= len(renewals) <= lasted / PERIOD + 1
 
 
-def test_the_fields_are_to_the_letter_what_client_go_writes(
+def test_the_written_fields_equal_those_of_client_go(
     plane: Plane, fleet: Fleet, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     """When created, when released, and when taken a second time."""
@@ -121,7 +121,7 @@ def test_a_role_with_get_watch_create_and_update_on_the_one_name_suffices(
     }
 
 
-def test_without_the_right_to_watch_a_candidate_polls_and_says_so_once(own_plane: ControlPlane, fleet: Fleet) -> None:
+def test_a_candidate_without_watch_permission_polls_and_logs_it_once(own_plane: ControlPlane, fleet: Fleet) -> None:
     user = own_plane.new_bare_user()
     own_plane.grant(user, fleet.namespace, role("x", "get", "create", "update"))
     leader = fleet.start("a", timings=PATIENT)
@@ -202,7 +202,7 @@ def test_candidate_with_a_throttled_watch_sends_no_requests_meanwhile(own_plane:
     fleet.witness.check(terms=2)
 
 
-def test_a_server_that_closes_after_each_answer_costs_a_leader_nothing(own_plane: ControlPlane, fleet: Fleet) -> None:
+def test_a_server_that_closes_after_each_response_ends_no_term(own_plane: ControlPlane, fleet: Fleet) -> None:
     with HttpProxy(own_plane) as proxy:
         closing = proxy.on(faults.closing(), path="/leases/", times=None)
         fleet.start("a", server=proxy.url, timings=PATIENT)

@@ -89,7 +89,7 @@ def test_each_kind_of_lock_can_be_resigned_with_the_printed_role(  # noqa: PLR09
     witness.check(terms=1)
 
 
-def test_on_loss_wait_it_lets_others_go_first_and_contends_again(fleet: Fleet, ask: Ask) -> None:
+def test_a_resigned_leader_with_on_loss_wait_contends_again_after_others(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a", "--on-loss=wait")
     fleet.witness.wait_start()
     began = time.monotonic()
@@ -101,7 +101,7 @@ def test_on_loss_wait_it_lets_others_go_first_and_contends_again(fleet: Fleet, a
     fleet.witness.check(terms=2)
 
 
-def test_a_coordinated_candidate_that_contends_again_is_known_again_only_then(
+def test_a_resigned_coordinated_candidate_registers_again_only_when_it_contends(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask
 ) -> None:
     """Else the control plane would name it again at once."""
@@ -154,7 +154,7 @@ def test_a_request_for_another_term_or_another_holder_is_ignored_and_removed(fle
     fleet.witness.check(terms=1)
 
 
-def test_an_elector_that_dies_over_the_request_is_replaced_and_it_is_met(fleet: Fleet, ask: Ask) -> None:
+def test_a_replacement_elector_meets_the_request_to_its_predecessor(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a", "--stop-timeout=600s", does=("--ignore-term",), timings=PATIENT)
     term = fleet.witness.wait_start()
     asked = ask("resign")
@@ -176,7 +176,7 @@ def test_resign_exits_with_1_if_the_command_does_not_stop_in_time(fleet: Fleet, 
     assert asked.err.endswith("kleader: error: a has not resigned within 5s\n")
 
 
-def test_resign_without_a_leader_asks_nobody(fleet: Fleet, ask: Ask) -> None:
+def test_resign_without_a_leader_sends_no_request(fleet: Fleet, ask: Ask) -> None:
     absent = ask("resign")
     assert (absent.wait(), absent.err) == (NOT_DONE, "kleader: error: there is no lease lock x\n")
     fleet.plane.api.create(lease(fleet.namespace, "x", ""))
@@ -184,7 +184,7 @@ def test_resign_without_a_leader_asks_nobody(fleet: Fleet, ask: Ask) -> None:
     assert (free.wait(), free.out) == (0, f"{NAME} free\n")
 
 
-def test_the_answer_is_printed_in_the_form_that_is_asked_for(fleet: Fleet, ask: Ask) -> None:
+def test_the_answer_is_printed_in_the_requested_format(fleet: Fleet, ask: Ask) -> None:
     fleet.plane.api.create(lease(fleet.namespace, "x", ""))
     found = json.loads(_out(ask("resign", "-ojson")))
     assert (found["kind"], found["event"], found["lock"]["state"]) == ("LockChange", "present", "free")
@@ -240,7 +240,7 @@ def test_client_go_leader_that_kept_the_annotations_of_kleader_is_recognised(
     fleet.witness.check(terms=2)
 
 
-def test_a_dead_leader_does_not_answer_and_force_clears_its_lock_after_its_own_duration(fleet: Fleet, ask: Ask) -> None:
+def test_force_clears_a_dead_leaders_lock_after_its_lease_duration(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a")
     fleet.witness.wait_start()
     fleet.wait_renewals()
@@ -257,7 +257,7 @@ def test_a_dead_leader_does_not_answer_and_force_clears_its_lock_after_its_own_d
     fleet.witness.check(terms=1)
 
 
-def test_force_does_not_touch_a_leader_that_lives(fleet: Fleet, ask: Ask) -> None:
+def test_force_does_not_clear_a_living_leader(fleet: Fleet, ask: Ask) -> None:
     fleet.start("a", timings=PATIENT)
     fleet.witness.wait_start()
     forced = ask("resign", "--force", "--yes")
@@ -267,7 +267,7 @@ def test_force_does_not_touch_a_leader_that_lives(fleet: Fleet, ask: Ask) -> Non
 
 
 @pytest.mark.parametrize("kind", ["lease", "configmap", "endpoints"])
-def test_force_clears_what_a_dead_stranger_holds_and_nothing_else(
+def test_force_clears_only_the_dead_holder_of_another_program(
     plane: Plane, namespace: str, ask: Ask, kind: str
 ) -> None:
     body = {
@@ -317,7 +317,7 @@ def test_force_leaves_a_malformed_record_that_is_still_being_written(plane: Plan
     assert made["metadata"]["resourceVersion"] != plane.api.get(where)["metadata"]["resourceVersion"]
 
 
-def test_where_nobody_can_answer_force_wants_yes(fleet: Fleet, ask: Ask) -> None:
+def test_force_without_a_terminal_requires_yes(fleet: Fleet, ask: Ask) -> None:
     fleet.plane.api.create(lease(fleet.namespace, "x", "stranger", 1))
     for options in (("--force",), ("--force", "--now"), ("--now",), ("--yes",)):
         asked = ask("resign", *options)
@@ -325,7 +325,7 @@ def test_where_nobody_can_answer_force_wants_yes(fleet: Fleet, ask: Ask) -> None
     assert fleet.spec()["holderIdentity"] == "stranger"
 
 
-def test_a_pod_s_lock_is_given_up_though_it_would_not_be_at_the_end(  # noqa: PLR0917
+def test_a_leader_for_life_releases_its_lock_when_asked_to_resign(  # noqa: PLR0917
     own_plane: ControlPlane,
     namespace: str,
     processes: Processes,
@@ -386,7 +386,7 @@ def behind(agent: str, *, without: str = "") -> Action:
     [behind("envoy/1.36"), behind("kleader", without="[?&]fieldManager=[^&]*")],
     ids=["a proxy with a User-Agent of its own", "a kleader that names itself by its User-Agent alone"],
 )
-def test_a_leader_is_known_for_a_kleader_by_its_field_manager(
+def test_a_kleader_leader_is_recognised_by_its_field_manager(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask, on_the_way: Action
 ) -> None:
     with HttpProxy(own_plane) as proxy:

@@ -55,7 +55,7 @@ def on_the_objects(plane: Plane, namespace: str, lock: Lock) -> set[str]:
 
 
 @pytest.mark.parametrize(("version", "lock"), [("current", "leases"), *(("legacy", lock) for lock in KINDS)])
-def test_a_candidate_leads_on_each_lock_that_its_client_go_has_and_hands_over(
+def test_a_client_go_candidate_leads_and_hands_over_on_each_of_its_locks(
     *,
     start: Callable[..., Process],
     plane: Plane,
@@ -86,7 +86,7 @@ def test_a_candidate_leads_on_each_lock_that_its_client_go_has_and_hands_over(
     assert sorted(said) == sorted((kind, "LeaderElection", "x", text) for kind in KINDS[lock] for text in texts)
 
 
-def test_coordinated_candidates_are_led_by_the_oldest_emulation_version(
+def test_the_candidate_with_the_oldest_emulation_version_leads(
     start: Callable[..., Process], own_plane: ControlPlane, namespace: str, witness: Witness
 ) -> None:
     """A better candidate ends the term of the leader: it is preferred, leads next, and there is no overlap."""

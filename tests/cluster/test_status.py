@@ -135,7 +135,7 @@ def test_status_shows_locks_of_kleader_client_go_and_operator_lib(
                                                    and kind != "endpoints"}  # fmt: skip
 
 
-def test_leases_of_the_control_plane_are_shown_and_heartbeat_leases_with_all_leases_alone(asks: Asks) -> None:
+def test_heartbeat_leases_are_shown_only_with_all_leases(asks: Asks) -> None:
     """The API server elects for coordinated election, and has an identity; a node has one too."""
     node = lease("kube-node-lease", "node-1", "node-1", 40)
     namespaces = asks.plane.api
@@ -171,7 +171,7 @@ def test_silent_leader_is_overdue_in_one_read_and_expired_in_a_watch(asks: Asks)
     assert time.monotonic() - begun > 3
 
 
-def test_malformed_records_are_shown_as_such(asks: Asks) -> None:
+def test_malformed_records_are_shown_as_malformed(asks: Asks) -> None:
     api = asks.plane.api
     api.create(config_map(asks.namespace, "a", "rubbish"))
     api.create(endpoints(asks.namespace, "b", record("x" * 5000)))
@@ -194,7 +194,7 @@ def test_status_of_a_missing_lock_or_an_ordinary_config_map_exits_with_1(asks: A
         assert asks.err.endswith(f"lock {name} in the namespace {asks.namespace}\n")
 
 
-def test_status_shows_permitted_locks_and_reports_what_it_may_not_read(own_plane: ControlPlane, asks: Asks) -> None:
+def test_status_shows_permitted_locks_and_reports_denied_ones(own_plane: ControlPlane, asks: Asks) -> None:
     own_plane.api.create(lease(asks.namespace, "x", "a", 15))
     rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list"]}]
     user = own_plane.new_bare_user()
@@ -260,7 +260,7 @@ def test_watch_in_a_pipe_prints_a_line_for_each_change_with_its_duration(
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
-def test_on_a_terminal_there_is_a_live_view(asks: Asks, fleet: Fleet, processes: Processes, no_color: str) -> None:
+def test_a_watch_on_a_terminal_is_a_live_view(asks: Asks, fleet: Fleet, processes: Processes, no_color: str) -> None:
     """With a bar for the time left; what happens scrolls by above it; colours only where nobody minds."""
     leader = fleet.start("a")
     fleet.witness.wait_start()
@@ -296,7 +296,7 @@ def test_a_table_on_a_terminal_is_coloured(asks: Asks, processes: Processes) -> 
         terminal.close()
 
 
-def test_the_watch_outlives_the_api_server(own_plane: ControlPlane, asks: Asks) -> None:
+def test_the_watch_survives_a_restart_of_the_api_server(own_plane: ControlPlane, asks: Asks) -> None:
     """What it did not see it does not call expired."""
     own_plane.api.create(lease(asks.namespace, "x", "a", 4))
     watching = asks.start("--watch", "x")
@@ -310,7 +310,7 @@ def test_the_watch_outlives_the_api_server(own_plane: ControlPlane, asks: Asks) 
 
 
 @pytest.mark.timeout(540)
-def test_a_thousand_locks_cost_less_than_a_second(
+def test_a_thousand_locks_are_shown_within_a_second(
     own_plane: ControlPlane, asks: Asks, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Of all kinds; of its own work, which is measured against a Python that does nothing."""

@@ -74,7 +74,7 @@ def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
 
 
 @pytest.mark.parametrize("registration", ["on", "off", "forbidden"])
-def test_transfer_to_a_name_that_nobody_has_is_refused_before_anything_stops(
+def test_transfer_to_an_unknown_candidate_is_refused_before_the_leader_stops(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask, registration: str
 ) -> None:
     """Also where it cannot be checked: for want of a list, or of the permission to read it."""
@@ -160,7 +160,7 @@ def test_every_record_can_be_handed_over(  # noqa: PLR0917
     witness.check(terms=2)
 
 
-def test_a_lock_of_two_objects_can_be_asked_by_either(
+def test_a_multilock_leader_can_be_asked_on_either_object(
     plane: Plane, namespace: str, processes: Processes, witness: Witness, ask: Ask
 ) -> None:
     """At night nobody knows that there are two."""
@@ -277,7 +277,7 @@ def test_transfer_survives_the_death_of_the_elector_at_any_step(
     fleet.witness.check(terms=2)
 
 
-def test_on_loss_wait_the_old_leader_does_not_snatch_it_back(fleet: Fleet, ask: Ask) -> None:
+def test_a_leader_with_on_loss_wait_does_not_take_a_transferred_lock_back(fleet: Fleet, ask: Ask) -> None:
     leader = fleet.start("a", "--on-loss=wait", does=SLOW)
     fleet.witness.wait_descendant()
     target = fleet.waiting("b", behind="a", timings=PATIENT)
@@ -302,7 +302,7 @@ def test_of_two_candidates_with_the_target_identity_one_leads(fleet: Fleet, ask:
     fleet.witness.check(terms=2)
 
 
-def test_a_client_go_leader_is_not_taken_for_one_of_the_same_name_that_was_given_the_lock(
+def test_a_client_go_leader_is_not_taken_for_a_kleader_of_the_same_name(
     fleet: Fleet, ask: Ask, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     """Its writes keep every annotation: those of the transfer by which it came to lead, too."""
@@ -333,7 +333,7 @@ def test_impossible_transfer_is_refused_with_a_reason(own_plane: ControlPlane, f
     assert REQUEST not in fleet.lease()["metadata"]["annotations"]
 
 
-def test_a_request_by_hand_that_cannot_be_met_is_ignored(own_plane: ControlPlane, fleet: Fleet) -> None:
+def test_an_operators_request_that_cannot_be_met_is_ignored(own_plane: ControlPlane, fleet: Fleet) -> None:
     place = Place(own_plane, fleet.namespace, COORDINATED)
     leader = fleet.start("a", *place.options, kubeconfig=place.kubeconfig())
     fleet.witness.wait_start()

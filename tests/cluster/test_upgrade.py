@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("fate", ["dies", "lives on"])
-def test_a_leader_that_runs_through_an_upgrade_hands_over_to_the_new_version(
+def test_a_leader_hands_over_to_the_upgraded_version(
     fleet: Fleet, processes: Processes, trials: Trials, tmp_path: Path, fate: str
 ) -> None:
     """Without an elector it stops its command at once and lets the lease expire; with one it leads on, and releases."""

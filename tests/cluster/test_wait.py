@@ -52,7 +52,7 @@ def test_lock_of_a_dead_leader_needs_a_wait_longer_than_its_lease(fleet: Fleet) 
     fleet.witness.check(terms=2)
 
 
-def test_wait_live_takes_a_dead_leader_s_lock_at_expiry_and_a_free_one_at_once(fleet: Fleet) -> None:
+def test_wait_live_takes_a_dead_leaders_lock_at_its_expiry(fleet: Fleet) -> None:
     first = fleet.start("a", "--wait=live")
     fleet.witness.wait_start()
     kill_whole(first)
@@ -67,7 +67,7 @@ def test_free_lock_is_acquired_with_any_wait(fleet: Fleet) -> None:
         assert process.wait() == number
 
 
-def test_a_wait_shorter_than_a_try_is_one_try(fleet: Fleet) -> None:
+def test_a_wait_shorter_than_a_request_tries_once(fleet: Fleet) -> None:
     first = fleet.start("a", "--wait=1ms")
     fleet.witness.wait_start()
     second = fleet.start("b", "--wait=100ms")
@@ -76,7 +76,7 @@ def test_a_wait_shorter_than_a_try_is_one_try(fleet: Fleet) -> None:
     assert first.running
 
 
-def test_without_an_answer_the_end_of_the_wait_is_125(plane: Plane, fleet: Fleet) -> None:
+def test_a_wait_without_a_response_ends_with_125(plane: Plane, fleet: Fleet) -> None:
     """Waiting did not tell that the lock is held: it is kleader that failed, with a reason."""
     with Proxy(LOOPBACK, plane.port) as proxy:  # type: ignore[attr-defined]
         proxy.switch("refuse")

@@ -56,7 +56,7 @@ def wait(plane: Plane, namespace: str, processes: Processes) -> Wait:
     return start
 
 
-def test_a_leader_is_waited_for_until_it_was_seen_alive(fleet: Fleet, wait: Wait) -> None:
+def test_wait_for_leader_ends_when_a_leader_is_observed_alive(fleet: Fleet, wait: Wait) -> None:
     """One whose record alone is there may be dead, whatever the record says."""
     fleet.plane.api.create(lease(fleet.namespace, "x", "old", 5))
     hasty, patient, named = wait("leader", "--timeout=4s"), wait("leader"), wait("a", "--timeout=60s")
@@ -72,7 +72,7 @@ def test_a_leader_is_waited_for_until_it_was_seen_alive(fleet: Fleet, wait: Wait
     assert wait("b", "--timeout=4s").wait() == NOT_YET
 
 
-def test_wait_for_free_ends_at_a_release_a_missing_lock_or_an_observed_expiry(fleet: Fleet, wait: Wait) -> None:
+def test_wait_for_free_ends_at_a_release_a_deletion_or_an_observed_expiry(fleet: Fleet, wait: Wait) -> None:
     assert wait("free").wait() == 0
     leader = fleet.start("a")
     fleet.witness.wait_start()
@@ -89,14 +89,14 @@ def test_wait_for_free_ends_at_a_release_a_missing_lock_or_an_observed_expiry(fl
     assert dead.out == "lease.coordination.k8s.io/x b has not renewed it for 5s: any candidate may acquire it\n"
 
 
-def test_a_silent_lease_is_not_free_at_first_sight(plane: Plane, namespace: str, wait: Wait) -> None:
+def test_a_silent_lease_is_not_free_at_the_first_read(plane: Plane, namespace: str, wait: Wait) -> None:
     plane.api.create(lease(namespace, "x", "a", 3, **DEAD))
     begun = time.monotonic()
     assert wait("free").wait() == 0
     assert time.monotonic() - begun > 3
 
 
-def test_a_change_is_another_leader_or_the_end_of_one(
+def test_wait_for_change_ends_with_another_leader_or_the_end_of_one(
     own_plane: ControlPlane, fleet: Fleet, wait: Wait, processes: Processes, clientgo: Callable[..., list[str]]
 ) -> None:
     """A real client-go's too; a renewal is none."""

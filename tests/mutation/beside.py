@@ -10,14 +10,14 @@ MUTANTS = [
         "supervisor.child_process:ChildProcess.start",
         "self._tree.own_pids.add(self.pid)",
         "",
-        "process/test_hooks.py::test_killing_the_command_spares_hooks",
+        "process/test_hooks.py::test_killing_the_command_kills_no_hook",
     ),
     Guard(
         "a hook's orphans stay with its keeper (PR_SET_CHILD_SUBREAPER)",
         "supervisor.subtree:Subtree._contain",
         "system.adopt_orphans()",
         "",
-        "process/test_hooks.py::test_killing_the_command_spares_hooks",
+        "process/test_hooks.py::test_killing_the_command_kills_no_hook",
     ),
     Guard(
         "what a hook leaves is killed",
@@ -64,14 +64,14 @@ MUTANTS = [
         "supervisor.leadership:Leadership._after_killing",
         "stopped_standby and (not (term.over or term.shutdown_signal))",
         "stopped_standby",
-        "process/test_standby.py::test_a_term_that_ends_while_the_standby_stops_starts_nothing[TERM-143]",
+        "process/test_standby.py::test_a_term_that_ends_while_the_standby_stops_starts_no_command[TERM-143]",
     ),
     Guard(
         "when the standby is proven dead the deadline comes before the start",
         "supervisor.leadership:Leadership._after_killing",
         "term.start_at = now",
         "self._start(now)",
-        "process/test_standby.py::test_nothing_starts_if_the_last_process_of_the_standby_dies_after_stop_at",
+        "process/test_standby.py::test_no_command_starts_if_the_standby_dies_after_stop_at",
     ),
     Guard(
         "where a keeper's end is the standby's, that is proven",
@@ -86,7 +86,7 @@ MUTANTS = [
         "supervisor.state_machine:RunStateMachine._act_once",
         "if now >= self._run.term.standby_deadline and (not self.ended):\n    self._give_up_lock(now)",
         "",
-        "process/test_standby.py::test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started",
+        "process/test_standby.py::test_a_standby_that_does_not_die_prevents_the_start_and_loses_the_lock",
     ),
     Guard(
         "what a keeper keeps dies with it",

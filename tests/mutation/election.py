@@ -111,7 +111,7 @@ _LOCK_DELAY = [
         "_is_only_nominated",
         "return state.after_release and observed.pristine",
         "return observed.pristine",
-        'election_coordinated.py::test_a_lock_created_for_this_candidate_is_waited_for(["missing"], untouched=True)',
+        'election_coordinated.py::test_a_lock_created_by_nomination_is_waited_for(["missing"], untouched=True)',
         rare="a Lease is deleted by hand before all have observed it",
     ),
     _EVENTS(
@@ -561,7 +561,7 @@ _LOCK_DELAY = [
         "observe",
         "observed is None and unbroken and turn.now.boot >= state.safe_at",
         "observed is None and unbroken",
-        'election_coordinated.py::test_a_lock_created_for_this_candidate_is_waited_for(["held", "missing"], untouched=True)',
+        'election_coordinated.py::test_a_lock_created_by_nomination_is_waited_for(["held", "missing"], untouched=True)',
         rare="a Lease is deleted by hand, and created before its leader has seen that",
     ),
     _DELAY(
@@ -577,7 +577,7 @@ _LOCK_DELAY = [
         "observe",
         "observed is None and unbroken and turn.now.boot >= state.safe_at",
         "observed is None and turn.now.boot >= state.safe_at",
-        'election_coordinated.py::test_a_lock_created_for_this_candidate_is_waited_for(["missing"], untouched=True)',
+        'election_coordinated.py::test_a_lock_created_by_nomination_is_waited_for(["missing"], untouched=True)',
         rare="a Lease is deleted by hand before all have observed it",
     ),
     _DELAY(

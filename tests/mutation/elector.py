@@ -11,7 +11,7 @@ MUTANTS = [
         "launch:elect",
         "system.take_priority(1)",
         "",
-        "process/test_elector.py::test_a_privileged_supervisor_runs_before_its_elector_and_that_before_the_command",
+        "process/test_elector.py::test_the_supervisor_has_priority_over_the_elector_and_that_over_the_command",
     ),
     # --- the LeaseCandidate
     Guard(
@@ -109,7 +109,7 @@ MUTANTS = [
         "self._supervisor_died()",
         "",
         "process/test_file_lock.py::"
-        "test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_up_first",
+        "test_a_killed_supervisors_descendant_that_closed_the_lock_is_killed_before_the_next_term",
     ),
     Guard(
         "a guard that holds the lock does not die with the supervisor",
@@ -117,21 +117,21 @@ MUTANTS = [
         "system.die_with_parent(0)",
         "",
         "process/test_file_lock.py::"
-        "test_a_guard_that_could_not_run_when_its_supervisor_was_killed_cleans_up_when_it_can",
+        "test_a_file_elector_that_was_stopped_kills_a_dead_supervisors_tree_when_it_continues",
     ),
     Guard(
         "a guard that waits does",
         "elector.file_elector:FileElector._acquire",
         "system.die_with_parent(signal.SIGKILL)",
         "",
-        "process/test_file_lock.py::test_a_guard_that_waits_dies_with_its_supervisor",
+        "process/test_file_lock.py::test_a_waiting_file_elector_dies_with_its_supervisor",
     ),
     Guard(
         "a replaced guard knows whom to kill",
         "elector.file_elector:FileElector.run",
         "self._tracker.add(pid, start)",
         "pass",
-        "process/test_file_lock.py::test_a_daemon_that_outlived_its_main_process_is_known_to_a_replaced_guard",
+        "process/test_file_lock.py::test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_process",
     ),
     Guard(
         "a guard keeps the lock until nothing is left",
@@ -164,7 +164,7 @@ MUTANTS = [
         "not lost and (not file_lock.in_place(self._fd, self._plan.file))",
         "False",
         "process/test_file_lock_path.py::"
-        "test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads[replaced]",
+        "test_a_leader_whose_lock_file_is_removed_ends_its_term_before_another_leads[replaced]",
     ),
     Guard(
         "no term begins without its token on disk",

@@ -71,7 +71,7 @@ MUTANTS = [
         "supervisor.leadership:Leadership._kill_more",
         "self._killer.killed_all and (not self._run.term.lost)",
         "False",
-        "process/test_deadline.py::test_nothing_is_released_once_all_of_the_namespace_was_killed",
+        "process/test_deadline.py::test_the_lock_is_not_released_after_the_whole_namespace_was_killed",
     ),
     # --- the cgroup that kleader was started alone in
     Guard(
@@ -222,7 +222,7 @@ MUTANTS = [
         "supervisor.leadership:Leadership.kill_after_fault",
         "last_resort.kill_children(main.pid if main else 0, tree.own_pids, tree.bystanders)",
         "",
-        "process/test_last_resort.py::test_where_the_killer_itself_has_no_memory_the_last_resort_kills_the_whole_tree",
+        "process/test_last_resort.py::test_the_last_resort_kills_the_tree_when_the_killer_has_no_memory",
     ),
     Guard(
         "it kills no process that was there before kleader",
@@ -236,21 +236,21 @@ MUTANTS = [
         "supervisor.leadership:Leadership.kill_after_fault",
         "BaseException",
         "OSError",
-        "process/test_last_resort.py::test_where_the_killer_itself_has_no_memory_the_last_resort_kills_the_whole_tree",
+        "process/test_last_resort.py::test_the_last_resort_kills_the_tree_when_the_killer_has_no_memory",
     ),
     Guard(
         "the elector has one, too",
         "procs.process_tracker:ProcessTracker.kill_as_last_resort",
         "last_resort.kill_known(self._known, self.supervisor if supervisor else 0)",
         "pass",
-        "process/test_last_resort.py::test_the_elector_kills_the_command_and_its_group_where_its_own_killer_fails",
+        "process/test_last_resort.py::test_the_elector_kills_the_commands_group_when_its_killer_fails",
     ),
     Guard(
         "it kills no process that has the pid of another",
         "procs.last_resort:kill_known",
         "pid > 1 and _start(pid) == known[pid]",
         "pid > 1",
-        "process/test_last_resort.py::test_the_elector_kills_the_command_and_its_group_where_its_own_killer_fails",
+        "process/test_last_resort.py::test_the_elector_kills_the_commands_group_when_its_killer_fails",
     ),
     Guard(
         "the second guard's last resort is taken whatever has failed",

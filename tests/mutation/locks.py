@@ -278,7 +278,7 @@ MUTANTS = [
         "locks.file_lock:",
         "... | os.O_NOFOLLOW",
         "...",
-        "process/test_file_lock.py::test_a_path_that_is_no_lock_file_is_refused_and_left_as_it_is",
+        "process/test_file_lock.py::test_a_path_that_is_no_lock_file_is_refused_and_stays_unchanged",
     ),
     Guard(
         "no lock file is kept in another user's directory",
@@ -292,7 +292,7 @@ MUTANTS = [
         "locks.file_lock:_make_user_directory",
         "os.chmod(path, 0o700)",
         "",
-        "process/test_file_lock_place.py::test_a_directory_that_others_may_enter_is_the_users_alone_from_then_on",
+        "process/test_file_lock_place.py::test_a_lock_directory_that_others_may_enter_is_made_private",
     ),
     Guard(
         "a file lock's token grows",
@@ -370,15 +370,14 @@ MUTANTS = [
         "locks.path_lock:open_path_locks",
         "'' if here == own else ...",
         "''",
-        "process/test_file_lock_path.py"
-        "::test_a_stopped_leader_in_another_container_that_shares_the_directory_has_its_path",
+        "process/test_file_lock_path.py::test_a_stopped_leader_keeps_its_path_for_other_containers",
     ),
     Guard(
         "one file for paths is opened once",
         "locks.path_lock:open_path_locks",
         "... and not any(...)",
         "...",
-        "process/test_file_lock_path.py::test_a_lock_file_beside_its_users_directory_is_taken[run]",
+        "process/test_file_lock_path.py::test_a_lock_file_beside_its_users_directory_is_accepted[run]",
     ),
     Guard(
         "the lock of a path outlives the user's directory",
@@ -392,6 +391,6 @@ MUTANTS = [
         "locks.path_lock:_is_private",
         "own and not file_lock.remote(...)",
         "not file_lock.remote(...)",
-        "process/test_file_lock_path.py::test_a_file_for_paths_that_strangers_may_have_made_is_not_used[readable]",
+        "process/test_file_lock_path.py::test_a_path_lock_file_that_another_user_may_have_made_is_not_used[readable]",
     ),
 ]

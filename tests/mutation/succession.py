@@ -60,8 +60,7 @@ MUTANTS = [
         "supervisor.elector_process:ElectorProcess.due",
         "_CANDIDATE_FACTOR if state is State.WAITING else 1",
         "math.inf if state is State.WAITING else 1",
-        "process/test_deadline.py::"
-        "test_an_elector_that_hangs_while_its_candidate_waits_is_replaced_and_its_successor_leads",
+        "process/test_deadline.py::test_a_hanging_elector_of_a_waiting_candidate_is_replaced_and_the_next_leads",
     ),
     Guard(
         "an elector sends heartbeats while it waits",
@@ -216,21 +215,21 @@ MUTANTS = [
         "supervisor.term:Term.release_decision",
         "release and not self.lost",
         "release",
-        "process/test_deadline.py::test_with_kill_now_there_is_no_grace",
+        "process/test_deadline.py::test_a_loss_with_kill_now_has_no_grace",
     ),
     Guard(
         "nor after a loss while the command steps down",
         "supervisor.term:Term.release_decision",
         "self.step_down is None or self.lost",
         "self.step_down is None",
-        "process/test_yield.py::test_a_loss_while_the_command_stops_takes_the_release_back",
+        "process/test_yield.py::test_a_loss_while_the_command_stops_prevents_the_release",
     ),
     Guard(
         "a new candidacy has a new incarnation",
         "supervisor.state_machine:RunStateMachine._contend_again",
         "m.Again(previous.number, self._run.term.incarnation)",
         "m.Again(previous.number, previous.incarnation)",
-        "process/test_yield.py::test_after_a_loss_nothing_is_released",
+        "process/test_yield.py::test_a_lost_term_is_not_released",
     ),
     # --- a candidate that is unhealthy
     Guard(
@@ -267,8 +266,7 @@ MUTANTS = [
         "supervisor.leadership:Leadership._check_end_of_term",
         "self._elector.other_version and run.state in _CAN_STEP_DOWN",
         "False",
-        "process/test_upgrade.py::"
-        "test_a_leader_of_which_no_elector_can_be_started_after_an_upgrade_stops_its_command_in_order",
+        "process/test_upgrade.py::test_a_leader_that_cannot_start_an_elector_after_an_upgrade_stops_its_command",
     ),
     Guard(
         "the file lock's next elector is of the version that runs",
@@ -276,6 +274,6 @@ MUTANTS = [
         "from kleader.elector.file_elector import FileElector\nself._guard = FileElector",
         "self._guard = lambda *parts: "
         "__import__('kleader.elector.file_elector', fromlist=['FileElector']).FileElector(*parts)",
-        "process/test_upgrade.py::test_a_leader_of_the_file_lock_gets_a_new_elector_of_the_code_that_runs",
+        "process/test_upgrade.py::test_a_file_lock_leaders_replacement_elector_has_the_running_version",
     ),
 ]

@@ -18,7 +18,7 @@ MUTANTS = [
         "supervisor.child:fork",
         "os.getppid() == parent",
         "True",
-        "process/test_deadline.py::test_a_child_whose_supervisor_died_before_pdeathsig_was_set_starts_nothing",
+        "process/test_deadline.py::test_a_child_whose_supervisor_died_before_pdeathsig_executes_no_command",
     ),
     Guard(
         "a forked child waits at its gate",
@@ -41,21 +41,21 @@ MUTANTS = [
         "supervisor.child:become",
         "system.clock() >= stop_at",
         "False",
-        "process/test_deadline.py::test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing",
+        "process/test_deadline.py::test_a_supervisor_stopped_past_stop_at_before_the_exec_starts_no_command",
     ),
     Guard(
         "the command gets the mask and the dispositions that kleader was started with",
         "supervisor.child:become",
         "signals.restore()",
         "",
-        "process/test_surroundings.py::test_mask_and_dispositions_are_those_that_kleader_was_started_with",
+        "process/test_surroundings.py::test_the_command_has_the_signal_mask_and_dispositions_of_kleaders_parent",
     ),
     Guard(
         "the command inherits the file lock",
         "elector.start:FileElectors.inherited",
         "(self._fd,)",
         "()",
-        "process/test_surroundings.py::test_no_descriptor_leaks_but_the_locks",
+        "process/test_surroundings.py::test_only_the_lock_files_descriptor_is_inherited",
     ),
     # --- the deadlines
     Guard(
@@ -63,14 +63,14 @@ MUTANTS = [
         "supervisor.leadership:Leadership._check_end_of_term",
         "min(self._deadline.stop_at, self._kill_at)",
         "self._kill_at",
-        "process/test_deadline.py::test_the_command_is_asked_at_stop_at_and_dead_by_kill_at",
+        "process/test_deadline.py::test_the_command_gets_sigterm_at_stop_at_and_is_dead_by_kill_at",
     ),
     Guard(
         "the supervisor wakes for its deadlines",
         "supervisor.leadership:Leadership.due",
         "due += [self._kill_at, math.inf if term.lost else self._deadline.stop_at]",
         "pass",
-        "process/test_deadline.py::test_the_command_is_asked_at_stop_at_and_dead_by_kill_at",
+        "process/test_deadline.py::test_the_command_gets_sigterm_at_stop_at_and_is_dead_by_kill_at",
     ),
     Guard(
         "past kill_at there is no grace",
@@ -84,7 +84,7 @@ MUTANTS = [
         "supervisor.leadership:Leadership._check_end_of_term",
         "run.state in LIMITED",
         "run.state is State.LEADING",
-        "process/test_deadline.py::test_a_stop_on_sigterm_ends_with_the_lease",
+        "process/test_deadline.py::test_a_stop_after_sigterm_lasts_no_longer_than_the_lease",
     ),
     Guard(
         "the kernel's timer kills a supervisor that sleeps over kill_at",
@@ -119,7 +119,7 @@ MUTANTS = [
         "supervisor.state_machine:RunStateMachine._on_message",
         "message.kill_now",
         "False",
-        "process/test_deadline.py::test_with_kill_now_there_is_no_grace",
+        "process/test_deadline.py::test_a_loss_with_kill_now_has_no_grace",
     ),
     Guard(
         "messages of another term count for nothing",
@@ -140,21 +140,21 @@ MUTANTS = [
         "supervisor.deadline:Deadline.kill_by",
         "min(self.kill_at, max(self.kill_at - self._budget, alone_since))",
         "self.kill_at",
-        "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
+        "process/test_deadline.py::test_a_supervisor_without_an_elector_kills_a_kill_budget_earlier",
     ),
     Guard(
         "with an elector it is not",
         "supervisor.elector_process:ElectorProcess.kill_alone_at",
         "if self._channel:\n    return math.inf",
         "",
-        "process/test_deadline.py::test_with_an_elector_to_act_in_its_place_the_grace_is_whole",
+        "process/test_deadline.py::test_a_supervisor_with_an_elector_uses_the_whole_grace",
     ),
     Guard(
         "nor while the elector is replaced",
         "supervisor.elector_process:ElectorProcess.kill_alone_at",
         "0.0 if term.lost else _REPLACED_SECONDS",
         "0.0",
-        "process/test_deadline.py::test_an_elector_that_is_being_replaced_costs_nothing_however_large_the_kill_budget",
+        "process/test_deadline.py::test_replacing_an_elector_ends_no_term_whatever_the_kill_budget",
     ),
     Guard(
         "after the loss no elector is waited for",
@@ -177,14 +177,14 @@ MUTANTS = [
         "supervisor.leadership:Leadership._check_end_of_term",
         "min(self._deadline.stop_at, self._kill_at)",
         "self._deadline.stop_at",
-        "process/test_deadline.py::test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier",
+        "process/test_deadline.py::test_a_supervisor_without_an_elector_kills_a_kill_budget_earlier",
     ),
     Guard(
         "who leaves what does not die does not give up the lock after that",
         "supervisor.state_machine:RunStateMachine._act_once",
         "now >= self._run.term.standby_deadline and (not self.ended)",
         "now >= self._run.term.standby_deadline",
-        "process/test_standby.py::test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_released",
+        "process/test_standby.py::test_a_third_sigterm_ends_kleader_without_a_release_if_a_standby_does_not_die",
     ),
     Guard(
         "a second TERM kills",
@@ -220,7 +220,7 @@ MUTANTS = [
         "supervisor.leadership:Leadership._kill_more",
         "empty and self._after_killing(now)",
         "self._after_killing(now)",
-        "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
+        "process/test_deadline.py::test_a_third_sigterm_ends_kleader_without_a_release_if_processes_do_not_die",
     ),
     Guard(
         "a tree that nobody can look at is not empty",
@@ -234,7 +234,7 @@ MUTANTS = [
         "supervisor.leadership:Leadership.on_signal",
         "self._run.fire(Event.ABANDON)",
         "self._run.fire(Event.END)\nself._elector.end(self._run.term, self._killer.began_at)",
-        "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
+        "process/test_deadline.py::test_a_third_sigterm_ends_kleader_without_a_release_if_processes_do_not_die",
     ),
     Guard(
         "only a hand that comes back leaves what will not die",
@@ -246,14 +246,14 @@ MUTANTS = [
         "self._log.error(f'{name(number)} came again: leaving processes that do not die; the lock is not released', "
         "event='processes_abandoned')\nterm.status = term.status or SIGNALLED + number\n"
         "self._run.fire(Event.ABANDON)",
-        "process/test_deadline.py::test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released",
+        "process/test_deadline.py::test_a_third_sigterm_ends_kleader_without_a_release_if_processes_do_not_die",
     ),
     Guard(
         "after an end by itself the tree is swept",
         "supervisor.leadership:Leadership._on_main",
         "self._kill(now)",
         "self._run.fire(Event.KILL)\nself._killer.poll = lambda _now: True",
-        "process/test_tree.py::test_a_descendant_deaf_to_term_is_dead_before_the_next_leader[by itself]",
+        "process/test_tree.py::test_a_descendant_that_ignores_sigterm_is_dead_before_the_next_leader[by itself]",
     ),
     Guard(
         "between two starts the tree is swept",
@@ -261,7 +261,7 @@ MUTANTS = [
         "self._kill(now)",
         "if self._command.restart_wanted:\n    self._run.fire(Event.KILL)\n    self._after_killing(now)\nelse:\n"
         "    self._kill(now)",
-        "process/test_life.py::test_a_command_that_ended_is_started_again_as_asked[always-0-2]",
+        "process/test_life.py::test_an_ended_command_is_restarted_as_requested[always-0-2]",
     ),
     Guard(
         "who comes by the death of a parent is killed",
@@ -282,14 +282,13 @@ MUTANTS = [
         "supervisor.child_process:ChildProcess.start",
         "self._tree.own_pids.add(self.pid)",
         "pass",
-        "process/test_deadline.py::test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor",
+        "process/test_deadline.py::test_the_lock_is_released_only_when_the_supervisor_has_no_descendants",
     ),
     Guard(
         "a supervisor that fails inside leaves nothing alive",
         "supervisor.main:run",
         "machine.kill_after_fault()",
         "",
-        "process/test_deadline.py::"
-        "test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing",
+        "process/test_deadline.py::test_a_supervisor_with_an_internal_error_kills_its_tree_and_releases_no_lock",
     ),
 ]

@@ -25,7 +25,7 @@ MUTANTS = [
         "elector.watchdog:Watchdog.deadline",
         "min(self.kill_at, self.supervisor_kill_at)",
         "self.kill_at",
-        "process/test_watchdog.py::test_last_daemon_of_a_stopped_supervisors_command_dies_before_the_supervisor",
+        "process/test_watchdog.py::test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor",
     ),
     Guard(
         "it acts on its own where that is less",
@@ -46,7 +46,7 @@ MUTANTS = [
         "elector.watchdog:Watchdog._kill",
         "self._tracker.kill_below_supervisor(self._margin)",
         "self._tracker.kill_supervisor() is None",
-        "process/test_watchdog.py::test_last_daemon_of_a_stopped_supervisors_command_dies_before_the_supervisor",
+        "process/test_watchdog.py::test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor",
     ),
     Guard(
         "who goes on saying nothing is killed",
@@ -81,14 +81,14 @@ MUTANTS = [
         "elector.loop:Loop._hear",
         "self._watchdog.supervisor_kill_at = message.kill_at",
         "pass",
-        "process/test_watchdog.py::test_last_daemon_of_a_stopped_supervisors_command_dies_before_the_supervisor",
+        "process/test_watchdog.py::test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor",
     ),
     Guard(
         "the supervisor tells what it keeps to",
         "supervisor.state_machine:RunStateMachine.receive",
         "self._deadline.kill_at",
         "math.inf",
-        "process/test_watchdog.py::test_last_daemon_of_a_stopped_supervisors_command_dies_before_the_supervisor",
+        "process/test_watchdog.py::test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor",
     ),
     Guard(
         "who takes over knows it too",

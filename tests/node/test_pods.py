@@ -26,7 +26,7 @@ SLOW_TO_STOP = "import signal, time; signal.signal(15, lambda *_: (time.sleep(3)
 EATER = "x = []\nwhile True: x.append(bytearray(1 << 20))"
 
 
-def test_kleader_leads_as_pid_1_of_a_scratch_image_with_nothing_but_its_token(namespace: Namespace) -> None:
+def test_kleader_leads_as_pid_1_of_a_scratch_image(namespace: Namespace) -> None:
     """A uid without a passwd entry, a read-only root, no /tmp, no HOME, seccomp's RuntimeDefault, no capability."""
     pod = namespace.pod("a", *PYTHON, SEEN)
     assert namespace.exit_of(pod) == 0, namespace.log(pod)
@@ -38,7 +38,7 @@ def test_kleader_leads_as_pid_1_of_a_scratch_image_with_nothing_but_its_token(na
     assert not namespace.holder
 
 
-def test_kleader_leads_where_the_pod_shares_its_process_namespace(namespace: Namespace) -> None:
+def test_kleader_leads_in_a_pod_with_a_shared_process_namespace(namespace: Namespace) -> None:
     pod = namespace.pod("a", *PYTHON, "import os; print('ppid', os.getppid())", shareProcessNamespace=True)
     assert namespace.exit_of(pod) == 0, namespace.log(pod)
     assert "ppid 1\n" not in namespace.log(pod)
@@ -64,7 +64,7 @@ def test_a_candidate_that_is_deleted_while_it_waits_ends_at_once(namespace: Name
     assert namespace.holder == "a"
 
 
-def test_a_command_that_the_kernel_kills_for_its_memory_is_137_and_the_lock_is_free(namespace: Namespace) -> None:
+def test_a_command_that_the_oom_killer_kills_ends_with_137_and_frees_the_lock(namespace: Namespace) -> None:
     """Where the kubelet has one process killed (singleProcessOOMKill, or cgroup version 1)."""
     limited = {"resources": {"limits": {"memory": "96Mi"}}}
     pod = namespace.pod("a", *PYTHON, EATER, container=limited)

@@ -114,7 +114,7 @@ def test_an_unusable_kubeconfig_is_reported_in_one_line_at_once(
 
 
 @pytest.mark.parametrize("kinds", several(AT_CONNECTING), ids=lambda kinds: ", ".join(kinds)[:60])
-def test_unusable_certificates_and_proxies_are_named(
+def test_unusable_certificates_and_proxies_are_reported(
     processes: Processes, tmp_path: Path, trials: Trials, kinds: dict[str, tuple[object, str]]
 ) -> None:
     files = {name: write(tmp_path / name.replace(" ", "-"), content) for name, (content, _) in kinds.items()}
@@ -142,7 +142,7 @@ def test_an_invalid_address_and_an_unreachable_one_give_different_errors(
             assert said.endswith(f", and the address in {source}"), said
 
 
-def test_the_parts_of_a_kubeconfig_that_are_used_are_named(processes: Processes, tmp_path: Path) -> None:
+def test_invalid_parts_of_a_kubeconfig_are_reported(processes: Processes, tmp_path: Path) -> None:
     path = write(tmp_path / "config", config())
     chosen = ["--context=x", "--cluster=x", "--user=x"]
     said = verdict(run(processes, f"--kubeconfig={path}", *chosen))
@@ -156,7 +156,7 @@ def test_an_unreachable_server_behind_a_proxy_names_the_proxy(processes: Process
     assert said.startswith(reached)
 
 
-def test_unreadable_kubeconfigs_are_named(processes: Processes, tmp_path: Path) -> None:
+def test_unreadable_kubeconfigs_are_reported(processes: Processes, tmp_path: Path) -> None:
     good = write(tmp_path / "good", config())
     nowhere, here = str(tmp_path / "none"), str(tmp_path)
     absent = "it is empty, or does not exist"
@@ -217,7 +217,7 @@ def test_other_output_of_a_plugin_is_not_in_the_commands_output(processes: Proce
 
 
 @pytest.mark.parametrize("value", ["http://[x", "ftp://x", "http://x:99999", ":::"])
-def test_an_unusable_proxy_in_the_environment_is_named(processes: Processes, tmp_path: Path, value: str) -> None:
+def test_an_unusable_proxy_in_the_environment_is_reported(processes: Processes, tmp_path: Path, value: str) -> None:
     path = write(tmp_path / "config", config(cluster={"server": "https://192.0.2.1"}))
     said = verdict(run(processes, f"--kubeconfig={path}", env={"HTTPS_PROXY": value, "NO_PROXY": "[,//,*x,1.2.3.4/99"}))
     assert said.startswith(f"the proxy {value!r} cannot be used: write it as http://HOST:PORT")
@@ -305,7 +305,7 @@ def test_output_that_cannot_be_written_gives_no_traceback(processes: Processes) 
         assert verdict(process) == "No space left on device"
 
 
-def test_a_deleted_working_directory_is_named_if_it_matters(processes: Processes, tmp_path: Path) -> None:
+def test_a_deleted_working_directory_is_reported_if_it_matters(processes: Processes, tmp_path: Path) -> None:
     def start(lock: str) -> Process:
         words = " ".join([*KLEADER, "run", f"--lock=file:{lock}", "--name=t", "--", "/bin/echo", "ran"])
         script = f'mkdir "$0" && cd "$0" && rmdir "$0" && exec {words}'

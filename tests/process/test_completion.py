@@ -126,7 +126,7 @@ def test_a_unique_candidate_is_completed(prompt: Prompt) -> None:
         assert prompt.completed(typed).rstrip("= ") == line.rstrip()
 
 
-def test_names_of_the_kubeconfig_are_completed_and_nothing_in_them_is_run(prompt: Prompt) -> None:
+def test_names_of_the_kubeconfig_are_completed_and_not_executed(prompt: Prompt) -> None:
     for typed, line in NAMES:
         assert re.fullmatch(line.rstrip(), prompt.completed(typed).rstrip()), typed
     prompt.completed("kleader run --context '$")

@@ -35,7 +35,7 @@ def forked(heard: Heard) -> int:
 
 
 @pytest.mark.slow
-def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
+def test_the_command_gets_sigterm_at_stop_at_and_is_dead_by_kill_at(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """All that else could wake kleader meanwhile has been by stop_at. Its status says that the kernel did not kill."""
@@ -51,7 +51,7 @@ def test_the_command_is_asked_at_stop_at_and_dead_by_kill_at(
     assert not empty["release"]
 
 
-def test_with_kill_now_there_is_no_grace(scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path) -> None:
+def test_a_loss_with_kill_now_has_no_grace(scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path) -> None:
     flag = tmp_path / "lost"
     script = [[0, "lead", lead(60, 70)], [str(flag), "lost", {"reason": "another leads", "kill_now": True}]]
     kleader = scripted(witness.command("--term-delay=30"), script, "--loss-exit-code=7")
@@ -95,7 +95,7 @@ def test_messages_of_another_term_and_after_the_loss_are_ignored(
 
 
 @pytest.mark.slow
-def test_a_stop_on_sigterm_ends_with_the_lease(scripted: Scripted, witness: Witness) -> None:
+def test_a_stop_after_sigterm_lasts_no_longer_than_the_lease(scripted: Scripted, witness: Witness) -> None:
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(4.0, 4.4)]], "--stop-timeout=600s")
     term = witness.wait_start()
     kleader.signal(signal.SIGTERM)
@@ -104,13 +104,13 @@ def test_a_stop_on_sigterm_ends_with_the_lease(scripted: Scripted, witness: Witn
     assert not alive(term.pid)
 
 
-def test_a_lead_that_comes_too_late_starts_nothing(scripted: Scripted, witness: Witness) -> None:
+def test_a_late_lead_message_starts_no_command(scripted: Scripted, witness: Witness) -> None:
     kleader = scripted(witness.command(), [[0, "lead", lead(-2, 5)]])
     assert kleader.wait() == 255
     assert witness.terms() == []
 
 
-def test_the_lock_is_released_only_when_nothing_is_left_below_the_supervisor(
+def test_the_lock_is_released_only_when_the_supervisor_has_no_descendants(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     kleader = scripted(witness.command("--descendant"), [[0, "lead", lead(60, 70)]])
@@ -139,7 +139,7 @@ def test_the_elector_knows_the_command_before_its_exec(scripted: Scripted, witne
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["before fork", "before release"])
-def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
+def test_a_supervisor_stopped_past_stop_at_before_the_exec_starts_no_command(
     scripted: Scripted, witness: Witness, heard: Heard, fault: str
 ) -> None:
     """The start gate: the last look at the clock is the child's. A stop signal that ends nothing lets it be seen."""
@@ -152,7 +152,7 @@ def test_a_supervisor_that_sleeps_over_stop_at_before_the_exec_starts_nothing(
     assert witness.terms() == []
 
 
-def test_a_child_whose_supervisor_died_before_pdeathsig_was_set_starts_nothing(
+def test_a_child_whose_supervisor_died_before_pdeathsig_executes_no_command(
     scripted: Scripted, witness: Witness
 ) -> None:
     """PR_SET_PDEATHSIG tells of no death before it; the gate had been opened."""
@@ -165,7 +165,7 @@ def test_a_child_whose_supervisor_died_before_pdeathsig_was_set_starts_nothing(
     assert witness.terms() == []
 
 
-def test_sigterm_that_arrives_with_the_lead_starts_nothing(
+def test_sigterm_that_arrives_with_the_lead_message_prevents_the_start(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     """Both are there when the supervisor looks."""
@@ -204,7 +204,7 @@ def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", ["before the loss", "in the grace", "before a tight deadline", "undying"])
-def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_earlier(
+def test_a_supervisor_without_an_elector_kills_a_kill_budget_earlier(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path, gone: str
 ) -> None:
     """It may be late itself, and the kernel's timer would leave the descendants behind. No other can be started."""
@@ -232,9 +232,7 @@ def test_with_no_elector_to_act_in_its_place_a_supervisor_kills_a_kill_budget_ea
 
 
 @pytest.mark.slow
-def test_with_an_elector_to_act_in_its_place_the_grace_is_whole(
-    scripted: Scripted, witness: Witness, heard: Heard
-) -> None:
+def test_a_supervisor_with_an_elector_uses_the_whole_grace(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     plan = {"grace": 2, "kill": 600}
     kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 600)]], plan=plan)
     term = witness.wait_start()
@@ -245,7 +243,7 @@ def test_with_an_elector_to_act_in_its_place_the_grace_is_whole(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_an_elector_that_is_being_replaced_costs_nothing_however_large_the_kill_budget(
+def test_replacing_an_elector_ends_no_term_whatever_the_kill_budget(
     scripted: Scripted, witness: Witness, heard: Heard, number: int
 ) -> None:
     kleader = scripted(witness.command(), [[0, "lead", lead(500, 600)]], plan={"kill": 600})
@@ -276,9 +274,7 @@ def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, w
 
 
 @pytest.mark.slow
-def test_no_second_start_after_stop_at_though_the_command_is_to_be_restarted(
-    scripted: Scripted, witness: Witness
-) -> None:
+def test_a_command_is_not_restarted_after_stop_at(scripted: Scripted, witness: Witness) -> None:
     script = [[0, "lead", lead(2.8, 6)]]  # it is restarted 1 s after it has ended
     kleader = scripted(witness.command("--exit-after=2"), script, "--restart=always")
     assert kleader.wait() == 255
@@ -308,7 +304,7 @@ def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs
     witness.check(terms=1)
 
 
-def test_an_elector_that_dies_at_the_end_is_replaced_so_that_the_lock_is_released(
+def test_a_replacement_elector_releases_the_lock_at_the_end(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "end"
@@ -345,7 +341,7 @@ def test_an_elector_whose_lead_message_was_lost_is_replaced(
     witness.check(terms=1)
 
 
-def test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases_nothing(
+def test_a_supervisor_with_an_internal_error_kills_its_tree_and_releases_no_lock(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "renewed"
@@ -362,7 +358,7 @@ def test_a_supervisor_that_fails_inside_kills_all_says_so_in_a_line_and_releases
     witness.check(terms=1)
 
 
-def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_released(
+def test_a_third_sigterm_ends_kleader_without_a_release_if_processes_do_not_die(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """Nor before, however often it is asked: a third one within a second of the second is the same hand's."""
@@ -384,7 +380,7 @@ def test_a_third_sigterm_leaves_processes_that_do_not_die_and_the_lock_is_not_re
     assert heard("Empty") == []
 
 
-def test_nothing_is_released_once_all_of_the_namespace_was_killed(
+def test_the_lock_is_not_released_after_the_whole_namespace_was_killed(
     scripted: Scripted, heard: Heard, tmp_path: Path
 ) -> None:
     """As PID 1, whose killing did not end by kill_at: kill(-1) took the elector too, and the lock runs out."""
@@ -406,7 +402,7 @@ def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, hear
     assert kleader.wait() == 0
 
 
-def test_an_elector_that_hangs_while_its_candidate_waits_is_replaced_and_its_successor_leads(
+def test_a_hanging_elector_of_a_waiting_candidate_is_replaced_and_the_next_leads(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """With the identity, the incarnation, and what was to be remembered of the lock."""

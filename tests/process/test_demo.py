@@ -26,7 +26,7 @@ ON_A_LEASE = [sys.executable, "-m", "tests.demo"]
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_tells_its_story_in_a_pipe_within_20_s_and_80_columns(trials: Trials) -> None:
+def test_the_demo_fits_20_s_and_80_columns_in_a_pipe(trials: Trials) -> None:
     """No colour, ASCII where nothing else can be said, two handovers with their times, and no overlap."""
     began = time.monotonic()
     environ = {**os.environ, "PYTHONIOENCODING": "ascii"}

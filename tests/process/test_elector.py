@@ -48,7 +48,7 @@ def test_elector_has_a_session_of_its_own_and_ignores_signals(candidate: Process
     assert heard <= {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
 
 
-def test_a_privileged_supervisor_runs_before_its_elector_and_that_before_the_command(candidate: Process) -> None:
+def test_the_supervisor_has_priority_over_the_elector_and_that_over_the_command(candidate: Process) -> None:
     """Else a fork bomb keeps the elector from renewing, and from killing the command in the supervisor's place."""
     elector = elector_of(candidate)
     priorities = [os.sched_getparam(pid).sched_priority for pid in (candidate.pid, elector)]

@@ -169,9 +169,7 @@ def test_silent_connections_are_closed_and_block_no_request(alone: Start) -> Non
             each.close()
 
 
-def test_a_port_that_is_taken_is_found_out_before_the_lock_is_touched(
-    candidate: Start, lock: Path, tmp_path: Path
-) -> None:
+def test_a_port_in_use_is_refused_before_the_lock_is_touched(candidate: Start, lock: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = candidate(["touch", str(tmp_path / "ran")], f"--http=127.0.0.1:{port}")
@@ -195,7 +193,7 @@ def test_the_exporter_answers_while_the_supervisor_or_the_elector_is_stopped(
     assert get(process, "/healthz").status == 200
 
 
-def test_a_leader_whose_supervisor_hangs_is_reported_as_leading_until_kill_at(
+def test_a_leader_with_a_hanging_supervisor_is_reported_as_leading_until_kill_at(
     scripted: Scripted, witness: Witness
 ) -> None:
     script = [[0, "lead", lead(3, 4)]]

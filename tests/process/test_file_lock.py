@@ -89,7 +89,7 @@ def test_candidate_reports_a_held_lock_file_without_a_record(candidate: Start, w
     end_all(witness, waits)
 
 
-def test_the_whole_candidate_killed_frees_the_lock_for_the_next(
+def test_killing_every_process_of_a_candidate_frees_the_lock(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
     first = candidate(witness.command(), name="first")
@@ -108,7 +108,7 @@ def test_the_whole_candidate_killed_frees_the_lock_for_the_next(
 
 
 @pytest.mark.slow
-def test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_up_first(
+def test_a_killed_supervisors_descendant_that_closed_the_lock_is_killed_before_the_next_term(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
     """The guard holds the lock until it has killed what the supervisor left."""
@@ -125,7 +125,7 @@ def test_a_supervisor_killed_with_a_descendant_that_closed_the_lock_is_cleaned_u
     trials.count(3, HANDOVERS)
 
 
-def test_a_guard_that_could_not_run_when_its_supervisor_was_killed_cleans_up_when_it_can(
+def test_a_file_elector_that_was_stopped_kills_a_dead_supervisors_tree_when_it_continues(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
     """It has the lock until then: it does not die with the supervisor."""
@@ -146,7 +146,7 @@ def test_a_guard_that_could_not_run_when_its_supervisor_was_killed_cleans_up_whe
     trials.count(1, HANDOVERS)
 
 
-def test_a_daemon_that_outlived_its_main_process_is_known_to_a_replaced_guard(
+def test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_process(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
     """--until-empty, the main process ended, the guard replaced, and only then the supervisor killed."""
@@ -166,7 +166,7 @@ def test_a_daemon_that_outlived_its_main_process_is_known_to_a_replaced_guard(
     trials.count(1, HANDOVERS)
 
 
-def test_a_guard_that_waits_dies_with_its_supervisor(candidate: Start, witness: Witness) -> None:
+def test_a_waiting_file_elector_dies_with_its_supervisor(candidate: Start, witness: Witness) -> None:
     """There is nothing to guard yet, and nobody to lead."""
     first = candidate(witness.command(), name="first")
     witness.wait_start()
@@ -179,7 +179,9 @@ def test_a_guard_that_waits_dies_with_its_supervisor(candidate: Start, witness: 
 
 
 @pytest.mark.parametrize("fault", ["killed", "stopped"])
-def test_a_leader_without_its_guard_leads_on(candidate: Start, witness: Witness, trials: Trials, fault: str) -> None:
+def test_a_leader_whose_file_elector_dies_leads_on(
+    candidate: Start, witness: Witness, trials: Trials, fault: str
+) -> None:
     first = candidate(witness.command(), name="first")
     term = witness.wait_start()
     second = candidate(witness.command(), name="second")
@@ -196,7 +198,7 @@ def test_a_leader_without_its_guard_leads_on(candidate: Start, witness: Witness,
 
 
 @pytest.mark.parametrize("fault", ["killed", "stopped"])
-def test_a_candidate_without_its_guard_gets_another_and_the_lock(
+def test_a_candidate_whose_file_elector_dies_gets_another_and_leads(
     candidate: Start, witness: Witness, trials: Trials, fault: str
 ) -> None:
     first = candidate(witness.command(), name="first")
@@ -213,7 +215,7 @@ def test_a_candidate_without_its_guard_gets_another_and_the_lock(
     trials.count(1, HANDOVERS)
 
 
-def test_supervisor_and_guard_stopped_while_leading_keep_the_lock(candidate: Start, witness: Witness) -> None:
+def test_a_stopped_supervisor_and_file_elector_keep_the_lock(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command(), name="first")
     witness.wait_start()
     guard = guard_of(first)
@@ -229,7 +231,7 @@ def test_supervisor_and_guard_stopped_while_leading_keep_the_lock(candidate: Sta
     witness.check(terms=1)
 
 
-def test_a_stopped_guard_keeps_the_lock_of_a_killed_supervisor(candidate: Start, witness: Witness) -> None:
+def test_a_stopped_file_elector_keeps_the_lock_of_a_killed_supervisor(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command("--descendant"), name="first")
     main, descendant = witness.wait_start().pid, witness.wait_descendant().pid
     guard = guard_of(first)
@@ -260,7 +262,7 @@ def test_the_token_grows_though_the_wall_clock_goes_back(candidate: Start, lock:
         assert kleader.out.split() == [str(ahead + turn), str(4 + turn)]
 
 
-def test_a_record_that_was_torn_by_a_crash_is_taken_over(candidate: Start, lock: Path) -> None:
+def test_an_incomplete_record_after_a_crash_is_taken_over(candidate: Start, lock: Path) -> None:
     lock.write_text('{"kleader": 1, "holderIdentity": "x')
     assert candidate(["true"]).wait() == 0
 
@@ -291,7 +293,7 @@ def refused(candidate: Start, pattern: str, *options: str) -> None:
     ("directory", "Is a directory"), ("fifo", "not a regular file"), ("symlink", "symbolic link"),
     ("foreign", "something that kleader did not write"), ("nowhere", "No such file or directory"),
 ])  # fmt: skip
-def test_a_path_that_is_no_lock_file_is_refused_and_left_as_it_is(
+def test_a_path_that_is_no_lock_file_is_refused_and_stays_unchanged(
     candidate: Start, lock: Path, kind: str, pattern: str
 ) -> None:
     path = lock
@@ -324,7 +326,7 @@ def test_a_read_only_directory_is_refused(candidate: Start, lock: Path) -> None:
     assert len(kleader.err.splitlines()) == 1
 
 
-def test_on_a_full_disk_nothing_is_started_without_its_token(candidate: Start, lock: Path) -> None:
+def test_on_a_full_disk_no_command_starts_without_its_token(candidate: Start, lock: Path) -> None:
     place = lock.parent / "full"
     place.mkdir()
     script = (
@@ -351,7 +353,7 @@ def test_a_limit_on_file_sizes_leaves_the_last_record_whole(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("election", [True, False])
-def test_no_room_for_another_process_is_one_clear_line(candidate: Start, alone: Start, election: bool) -> None:  # noqa: FBT001
+def test_a_process_limit_is_reported_in_one_line(candidate: Start, alone: Start, election: bool) -> None:  # noqa: FBT001
     """In a PID namespace whose first process has ended, fork fails."""
     root = [] if os.geteuid() == 0 else ["--map-root-user"]
     before = ["unshare", *root, "--pid", "sh", "-c", '/bin/true; exec "$@"', "-"]
@@ -374,7 +376,7 @@ def test_end_of_wait_names_the_holder_of_a_file_lock(candidate: Start, witness: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--no-wait", "--wait=live"])
-def test_losing_the_lock_in_cron_is_no_error_but_one_line_none_with_q_and_a_status_of_choice(
+def test_a_lost_race_in_cron_logs_one_line_and_exits_with_the_chosen_status(
     candidate: Start, witness: Witness, option: str
 ) -> None:
     first = candidate(witness.command(), name="first")

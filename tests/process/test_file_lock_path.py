@@ -48,7 +48,7 @@ def led_elsewhere(place: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced", "directory removed", "led elsewhere"])
-def test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_leads(
+def test_a_leader_whose_lock_file_is_removed_ends_its_term_before_another_leads(
     candidate: Start, witness: Witness, lock: Path, trials: Trials, how: str
 ) -> None:
     (lock.parent / "release").mkdir()
@@ -76,9 +76,7 @@ def test_a_leader_whose_lock_file_goes_away_ends_its_term_before_a_newcomer_lead
     trials.count(1, "lock files taken away")
 
 
-def test_a_leader_that_is_stopped_has_its_path_wherever_that_leads_by_now(
-    candidate: Start, witness: Witness, lock: Path
-) -> None:
+def test_a_stopped_leader_keeps_its_path_whatever_file_is_there(candidate: Start, witness: Witness, lock: Path) -> None:
     """Neither it nor its guard can notice."""
     (lock.parent / "release").mkdir()
     place = lock.parent / "place"
@@ -185,7 +183,7 @@ def test_other_users_cannot_block_a_lock_file(candidate: Start, *, own_namespace
             os.waitpid(pid, 0)
 
 
-def test_the_files_in_which_paths_are_locked_cannot_be_opened_by_strangers(lock: Path) -> None:
+def test_other_users_cannot_open_the_files_that_lock_paths(lock: Path) -> None:
     for fd in path_lock.open_path_locks(str(lock)):
         found = os.fstat(fd)
         os.close(fd)
@@ -193,7 +191,7 @@ def test_the_files_in_which_paths_are_locked_cannot_be_opened_by_strangers(lock:
 
 
 @pytest.mark.parametrize("how", ["readable", "a link", "a directory"])
-def test_a_file_for_paths_that_strangers_may_have_made_is_not_used(
+def test_a_path_lock_file_that_another_user_may_have_made_is_not_used(
     lock: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(file_lock, "directory", lambda: str(lock.parent / "none" / "kleader"))
@@ -219,7 +217,7 @@ def test_a_file_for_paths_that_strangers_may_have_made_is_not_used(
 
 
 @pytest.mark.parametrize("called", ["run", "var/run"])
-def test_a_lock_file_beside_its_users_directory_is_taken(
+def test_a_lock_file_beside_its_users_directory_is_accepted(
     lock: Path, monkeypatch: pytest.MonkeyPatch, called: str
 ) -> None:
     """As /run/l and /var/run/l for root: both files for paths are one, and one open file cannot wait for another."""
@@ -239,9 +237,7 @@ def test_a_lock_file_beside_its_users_directory_is_taken(
             os.close(fd)
 
 
-def test_a_stopped_leader_in_another_container_that_shares_the_directory_has_its_path(
-    candidate: Start, witness: Witness, lock: Path
-) -> None:
+def test_a_stopped_leader_keeps_its_path_for_other_containers(candidate: Start, witness: Witness, lock: Path) -> None:
     """Each has its own /run, and its own network; the lock file was removed."""
     mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
     container = ["unshare", "--mount", "--net", *mapped, "sh", "-c", 'mount -t tmpfs none /run; exec "$@"', "sh"]

@@ -122,7 +122,7 @@ if os.geteuid() == 0:  # who else could give it away?
 
 
 @pytest.mark.parametrize("mounts", REFUSED)
-def test_user_without_a_lock_directory_is_told_to_give_a_path(as_user: As, mounts: str) -> None:
+def test_a_user_without_a_lock_directory_must_give_a_path(as_user: As, mounts: str) -> None:
     """And no other place is guessed, which another environment might not have."""
     refused = as_user("cron", "run", *LOCK, "--", "true", mounts=mounts)
     assert refused.wait() == 125
@@ -131,14 +131,14 @@ def test_user_without_a_lock_directory_is_told_to_give_a_path(as_user: As, mount
     assert refused.err.count("\n") == 1
 
 
-def test_a_directory_that_others_may_enter_is_the_users_alone_from_then_on(as_user: As, home: Path) -> None:
+def test_a_lock_directory_that_others_may_enter_is_made_private(as_user: As, home: Path) -> None:
     """A lock file that others can open is theirs to hold for ever."""
     place = home / ".local/state/kleader"
     assert as_user("cron", "run", *LOCK, "--", "true", mounts=f"mkdir -p {PLACE}; chmod 755 {PLACE}").wait() == 0
     assert place.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_path_serves_a_user_without_a_place_of_its_own(as_user: As, home: Path) -> None:
+def test_a_user_without_a_lock_directory_can_use_a_path(as_user: As, home: Path) -> None:
     """A container's user that no passwd file knows, say; what is locked for the path is then beside the lock file."""
     option, mounts = f"--lock=file:{HOME}/x.lock", "mount --bind /dev/null /etc/passwd"
     leader = as_user("cron", "run", option, "--", "sleep", "600", mounts=mounts)
@@ -150,7 +150,7 @@ def test_a_path_serves_a_user_without_a_place_of_its_own(as_user: As, home: Path
     leader.signal(signal.SIGCONT)
 
 
-def test_an_older_kleader_that_leads_by_the_lock_file_of_before_is_named(as_user: As, home: Path) -> None:
+def test_an_older_kleader_that_holds_the_former_lock_file_is_reported(as_user: As, home: Path) -> None:
     """Neither excludes the other: its lock file was in $XDG_RUNTIME_DIR."""
     former = home / "run" / "kleader" / "default.t.lock"
     former.parent.mkdir(parents=True)

@@ -167,7 +167,7 @@ def test_a_hook_may_finish_at_the_end_and_delays_no_release(candidate: Start, tm
 
 
 @pytest.mark.slow
-def test_a_hook_that_does_not_finish_at_the_end_is_killed_and_called_late(candidate: Start, tmp_path: Path) -> None:
+def test_a_hook_that_does_not_finish_at_the_end_is_killed_and_reported(candidate: Start, tmp_path: Path) -> None:
     up = tmp_path / "up"
     hooked = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"]
     kleader = candidate(hooked, f"--on-new-leader={shell(f'echo $$ >{up}.new; mv {up}.new {up}; exec sleep 600')}")
@@ -178,7 +178,7 @@ def test_a_hook_that_does_not_finish_at_the_end_is_killed_and_called_late(candid
 
 
 @pytest.mark.slow
-def test_a_hook_that_may_not_be_killed_does_not_keep_kleader_from_its_end(scripted: Scripted, tmp_path: Path) -> None:
+def test_a_hook_that_may_not_be_killed_does_not_delay_kleaders_end(scripted: Scripted, tmp_path: Path) -> None:
     """As `sudo` without root: its subreaper ends only when it does."""
     up = tmp_path / "up"
     hook = shell(f"echo $$ >{up}.new; mv {up}.new {up}; exec sleep 600")
@@ -220,7 +220,7 @@ def test_a_hook_that_hangs_is_killed_when_kleader_ends(
     witness.check(terms=1)
 
 
-def test_killing_the_command_spares_hooks(candidate: Start, tmp_path: Path) -> None:
+def test_killing_the_command_kills_no_hook(candidate: Start, tmp_path: Path) -> None:
     """Its daemons too: the command is started again, and has ended when nothing but its own tree has."""
     brood, mine = tmp_path / "brood", tmp_path / "mine"
     hook = shell(f"{shlex.join([*BROOD, 'daemons', '5', str(brood)])}; sleep 600")
@@ -236,7 +236,7 @@ def test_killing_the_command_spares_hooks(candidate: Start, tmp_path: Path) -> N
     wait_gone(*map(int, lines(brood)))
 
 
-def test_a_hook_that_goes_on_keeps_no_until_empty(candidate: Start, tmp_path: Path) -> None:
+def test_a_running_hook_does_not_extend_until_empty(candidate: Start, tmp_path: Path) -> None:
     up = tmp_path / "up"
     kleader = candidate(
         ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"],

@@ -87,7 +87,7 @@ def electors_of(candidate: Process) -> list[int]:
     return [pid for pid in descendants(candidate.pid) if "elect" in words(pid)]
 
 
-def test_a_waiting_candidate_s_elector_is_replaced_by_one_of_its_own_version_after_an_upgrade(
+def test_a_waiting_candidates_replacement_elector_has_its_own_version_after_an_upgrade(
     install: Install, prefix: Path, processes: Processes
 ) -> None:
     old = install("1.0")

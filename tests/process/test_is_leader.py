@@ -65,9 +65,7 @@ def test_is_leader_is_true_from_the_start_of_the_command_to_its_end(
     assert list(place.iterdir()) == []
 
 
-def test_a_waiting_candidate_does_not_lead_whichever_candidate_does(
-    candidate: Start, witness: Witness, place: Path
-) -> None:
+def test_is_leader_is_false_for_a_waiting_candidate(candidate: Start, witness: Witness, place: Path) -> None:
     candidate(witness.command(), env={status_socket.RUNTIME_DIR: str(place) + "-elsewhere"})
     witness.wait_start()
     waiting = candidate(["true"])
@@ -75,7 +73,7 @@ def test_a_waiting_candidate_does_not_lead_whichever_candidate_does(
     assert ask() == (NOT, "candidate")
 
 
-def test_of_two_local_candidates_for_one_lock_it_is_enough_that_one_leads(
+def test_is_leader_is_true_if_one_of_two_local_candidates_leads(
     candidate: Start, witness: Witness, place: Path
 ) -> None:
     first, second = candidate(witness.command()), candidate(witness.command())
@@ -123,7 +121,7 @@ def test_outside_a_pod_the_lock_must_be_named_even_if_only_one_kleader_runs(
     assert ask("--name=t") == ask(KLEADER_IS_LEADER_NAME="t") == (LEADS, "leader")
 
 
-def test_the_command_of_a_run_asks_about_its_own_lock_without_naming_it(
+def test_is_leader_inside_a_run_asks_about_its_own_lock(
     candidate: Start, alone: Start, witness: Witness, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(IN_POD)
@@ -179,7 +177,7 @@ def test_the_socket_of_a_dead_kleader_is_ignored_and_replaced(candidate: Start, 
     assert new != left
 
 
-def test_sockets_of_dead_kleaders_are_removed_whatever_their_locks_were(alone: Start, place: Path) -> None:
+def test_sockets_of_dead_kleaders_are_removed_whatever_their_locks(alone: Start, place: Path) -> None:
     """Else there would be one more of each name that was ever used."""
     for number in range(3):
         dead = alone(["sleep", "60"], f"--name=n{number}")
@@ -202,7 +200,7 @@ def test_a_run_without_a_place_for_its_socket_warns_and_goes_on(candidate: Start
     assert long.logged("status_socket_failed", "path too long")
 
 
-def test_a_kleader_is_found_by_a_name_that_is_long_or_not_an_object_name(
+def test_a_kleader_with_a_long_or_unusual_name_is_found(
     alone: Start, place: Path, processes: Processes, tmp_path: Path
 ) -> None:
     long = "a" * 253
@@ -298,7 +296,7 @@ def test_a_full_queue_does_not_make_is_leader_wait_beyond_its_timeout() -> None:
         each.close()
 
 
-def test_after_an_answer_the_next_asker_waits_a_moment_so_that_askers_in_a_row_do_not_take_the_processor(
+def test_answers_are_sent_at_a_bounded_rate(
     place: Path,
 ) -> None:
     server, answered = StatusServer("t", Log()), list[float]()
@@ -321,9 +319,7 @@ def test_after_an_answer_the_next_asker_waits_a_moment_so_that_askers_in_a_row_d
     assert 1.001 < now < 60.0
 
 
-def test_an_answer_that_other_processes_delay_does_not_put_off_the_next_one(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delayed_answer_does_not_delay_the_next_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a probe on a crowded machine would find no answer."""
     ticks = count(step=10)
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
@@ -365,7 +361,7 @@ while True:
 """
 
 
-def test_a_flood_of_askers_is_answered_at_a_bounded_rate_and_does_not_delay_the_deadline(
+def test_a_flood_of_status_requests_does_not_delay_the_deadline(
     scripted: Scripted, witness: Witness, place: Path, processes: Processes
 ) -> None:
     """The supervisor kills in time by itself: its kernel timer would make this status -9."""

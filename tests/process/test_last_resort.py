@@ -44,7 +44,7 @@ def test_a_python_built_without_pidfd_open_and_memfd_create_kills_the_whole_tree
     assert [said["release"] for said in heard("Empty")] == [True]
 
 
-def test_where_the_killer_itself_has_no_memory_the_last_resort_kills_the_whole_tree(
+def test_the_last_resort_kills_the_tree_when_the_killer_has_no_memory(
     scripted: Scripted, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "renewed"
@@ -73,7 +73,7 @@ def test_the_last_resort_kills_no_process_that_was_there_before_kleader(scripted
 
 if cgroups.may_be_made():
 
-    def test_what_outlives_kill_at_dies_with_the_cgroup_that_kleader_was_started_alone_in(scripted: Scripted) -> None:
+    def test_processes_that_survive_kill_at_die_with_kleaders_cgroup(scripted: Scripted) -> None:
         """Here for lack of permission. So does kleader itself, and releases nothing."""
         with cgroups.made() as cgroup:
             kleader = scripted(COMMAND, [[0, "lead", lead(5, 5)]], before=cgroup.join, fault="may not kill")
@@ -82,7 +82,7 @@ if cgroups.may_be_made():
             assert kleader.out.count("\n") == 3
 
 
-def test_the_elector_kills_the_command_and_its_group_where_its_own_killer_fails(
+def test_the_elector_kills_the_commands_group_when_its_killer_fails(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its supervisor is dead, and nobody else is left to do it. What has another start time is another process."""

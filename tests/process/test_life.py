@@ -29,7 +29,7 @@ def number_of(name: str) -> signal.Signals:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENDING)
 @pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
-def test_a_candidate_ends_on_a_signal_before_it_leads(
+def test_a_signal_ends_a_waiting_candidate(
     candidate: Start,
     witness: Witness,
     name: str,
@@ -46,7 +46,7 @@ def test_a_candidate_ends_on_a_signal_before_it_leads(
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])
-def test_term_and_int_reach_the_command_which_ends_in_its_own_way(candidate: Start, name: str) -> None:
+def test_sigterm_and_sigint_reach_the_command(candidate: Start, name: str) -> None:
     script = "trap 'echo TERM; exit 4' TERM; trap 'echo INT; exit 4' INT; echo up; while :; do sleep 0.01; done"
     kleader = candidate(["sh", "-c", script], "--restart=always")
     wait_until(lambda: "up" in kleader.out, "the command")
@@ -56,7 +56,7 @@ def test_term_and_int_reach_the_command_which_ends_in_its_own_way(candidate: Sta
     assert kleader.logged("released")
 
 
-def test_hup_before_the_command_is_not_its_end(candidate: Start) -> None:
+def test_sighup_does_not_end_a_waiting_candidate(candidate: Start) -> None:
     script = "trap 'echo HUP' HUP; trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
     kleader = candidate(["sh", "-c", script])
     wait_until(lambda: "up" in kleader.out, "the command")
@@ -66,7 +66,7 @@ def test_hup_before_the_command_is_not_its_end(candidate: Start) -> None:
     assert kleader.wait() == 0
 
 
-def test_a_stopped_command_gets_cont_after_term(candidate: Start, witness: Witness) -> None:
+def test_a_stopped_command_gets_sigcont_after_sigterm(candidate: Start, witness: Witness) -> None:
     kleader = candidate(witness.command())
     term = witness.wait_start()
     os.kill(term.pid, signal.SIGSTOP)
@@ -76,7 +76,7 @@ def test_a_stopped_command_gets_cont_after_term(candidate: Start, witness: Witne
     witness.check(terms=1)
 
 
-def test_the_stop_signal_is_the_one_that_was_chosen(candidate: Start) -> None:
+def test_the_command_gets_the_chosen_stop_signal(candidate: Start) -> None:
     script = "trap 'echo USR1; exit 6' USR1; echo up; while :; do sleep 0.01; done"
     kleader = candidate(["sh", "-c", script], "--stop-signal=USR1")
     wait_until(lambda: "up" in kleader.out, "the command")
@@ -104,7 +104,7 @@ def test_the_stop_signal_goes_to_the_main_process_or_to_its_group(
 @pytest.mark.parametrize(("restart", "status", "runs"), [
     ("no", 0, 1), ("no", 3, 1), ("on-failure", 0, 1), ("on-failure", 3, 2), ("always", 0, 2), ("always", 3, 2),
 ])  # fmt: skip
-def test_a_command_that_ended_is_started_again_as_asked(
+def test_an_ended_command_is_restarted_as_requested(
     candidate: Start, tmp_path: Path, restart: str, status: int, runs: int
 ) -> None:
     """After its tree was swept, with a pause, under the same token."""
@@ -191,9 +191,7 @@ def test_sigterm_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: P
 
 
 @pytest.mark.slow
-def test_a_file_locks_elector_that_is_stopped_while_it_acquires_keeps_no_candidate_from_leading(
-    candidate: Start, witness: Witness
-) -> None:
+def test_a_file_elector_stopped_while_it_acquires_blocks_no_candidate(candidate: Start, witness: Witness) -> None:
     """It is replaced, and its candidate contends again; one that nobody saw, so short was the term, does not count."""
     terms = stopped = 0
     while stopped < 5:
@@ -208,7 +206,7 @@ def test_a_file_locks_elector_that_is_stopped_while_it_acquires_keeps_no_candida
     witness.check(terms=terms)
 
 
-def test_a_ctrl_z_that_comes_with_the_lock_does_not_stop_the_leader(candidate: Start, witness: Witness) -> None:
+def test_ctrl_z_during_the_acquisition_does_not_stop_the_leader(candidate: Start, witness: Witness) -> None:
     """The guard has the lock and said so; the supervisor finds both at once."""
     first = candidate(witness.command(), name="first")
     witness.wait_start()

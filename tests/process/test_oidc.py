@@ -91,7 +91,7 @@ print(ask_oidc({"id-token": token})["authorization"])
 
 
 @pytest.mark.slow
-def test_a_token_needs_nothing_that_an_installation_leaves_out() -> None:
+def test_an_oidc_token_needs_only_installed_packages() -> None:
     of_kubernetes = ["kubernetes." + each.replace("/", ".") for each in UNUSED_OF_KUBERNETES]
     left_out = [each.replace("-", "_") for each in UNUSED] + of_kubernetes
     left_out.remove("kubernetes.client.models")

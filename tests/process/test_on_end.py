@@ -63,14 +63,14 @@ def test_on_end_runs_when_every_process_is_dead_and_the_lock_is_free(host: Host,
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_on_end_learns_how_the_command_ended_and_when(host: Host, status: int) -> None:
+def test_on_end_gets_the_commands_exit_status_and_times(host: Host, status: int) -> None:
     assert host.start(f"sleep 0.01; exit {status}").wait() == status
     ((reason, code, started, ended),) = host.told
     assert (reason, code) == ("exited", str(status))
     assert "2000" < started < ended
 
 
-def test_on_end_learns_of_a_signal_to_kleader(host: Host) -> None:
+def test_on_end_gets_the_signal_to_kleader(host: Host) -> None:
     process = host.start("exec sleep 600")
     process.wait_log("command_started")
     process.signal(signal.SIGTERM)
@@ -78,13 +78,13 @@ def test_on_end_learns_of_a_signal_to_kleader(host: Host) -> None:
     assert [line[:2] for line in host.told] == [["stopped", "143"]]
 
 
-def test_on_end_learns_of_a_job_that_was_done_already(host: Host) -> None:
+def test_on_end_runs_after_a_job_that_was_done_already(host: Host) -> None:
     assert host.start("true", "--once=k").wait() == 0
     assert host.start("true", "--once=k", "--once-exit-code=9").wait() == 9
     assert host.told[1] == ["skipped", "9", "never", "never"]
 
 
-def test_on_end_does_not_run_where_the_lock_was_never_held(host: Host) -> None:
+def test_on_end_does_not_run_without_a_term(host: Host) -> None:
     first = host.start("exec sleep 600")
     first.wait_log("command_started")
     second = host.start("true", "--no-wait")
@@ -119,14 +119,14 @@ def test_the_metrics_file_stays_and_keeps_the_last_success(host: Host) -> None:
     assert second["kleader_end_timestamp_seconds"] > first["kleader_end_timestamp_seconds"]
 
 
-def test_a_metrics_file_that_can_never_be_written_is_refused_before_the_lock_is_touched(host: Host) -> None:
+def test_an_unwritable_metrics_file_is_refused_before_the_lock_is_touched(host: Host) -> None:
     process = host.start("true", f"--metrics-file={host.lock.parent}/none/x.prom")
     assert process.wait() == 125
     assert "--metrics-file" in process.err
     assert not host.lock.exists()
 
 
-def test_a_metrics_file_that_cannot_be_written_in_the_end_is_a_warning(host: Host, tmp_path: Path) -> None:
+def test_a_failed_write_of_the_metrics_file_at_the_end_is_a_warning(host: Host, tmp_path: Path) -> None:
     directory = tmp_path / "gone"
     directory.mkdir()
     process = host.start(f"rmdir {directory}", f"--metrics-file={directory}/x.prom")

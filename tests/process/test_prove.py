@@ -38,7 +38,7 @@ def test_an_elector_that_closes_the_file_lock_before_the_tree_is_dead_is_found(t
 
 
 @pytest.mark.slow
-def test_chaos_finds_nothing_where_nothing_is_broken() -> None:
+def test_chaos_finds_no_problem_in_unbroken_code() -> None:
     done = chaos("--trials=3", "--minutes=1.5")
     assert done.returncode == 0, done.stdout
     assert re.search(r"^supervisor killed +[1-9]\d* +\d+ +0 ", done.stdout, re.MULTILINE), done.stdout

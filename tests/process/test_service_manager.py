@@ -97,7 +97,7 @@ def test_a_unit_is_not_ready_before_the_lock_was_read(processes: Processes, mana
     assert not any("READY" in each for each in manager.until("STATUS=ended"))
 
 
-def test_the_command_does_not_get_the_socket(candidate: Start, manager: Manager) -> None:
+def test_the_command_does_not_get_the_notify_socket(candidate: Start, manager: Manager) -> None:
     """Its own READY=1 would come from another process than the unit's main one."""
     kleader = candidate(REPORTER, env=manager.env)
     assert kleader.wait() == 0
@@ -117,7 +117,7 @@ def test_notify_command_leaves_the_service_manager_to_the_command(candidate: Sta
 
 @pytest.mark.parametrize("manager", ["path"], indirect=True)
 @pytest.mark.parametrize("option", ["--standby", "--on-end"])
-def test_what_runs_beside_the_command_never_gets_the_socket(
+def test_hooks_and_standbys_never_get_the_notify_socket(
     candidate: Start, manager: Manager, tmp_path: Path, option: str
 ) -> None:
     """A standby is often the command's own program, and not ready to lead."""
@@ -131,7 +131,7 @@ def test_what_runs_beside_the_command_never_gets_the_socket(
 
 
 @pytest.mark.parametrize("manager", ["path"], indirect=True)
-def test_a_service_manager_that_does_not_read_delays_nothing_and_is_told_later(
+def test_a_service_manager_that_does_not_read_delays_no_term_and_is_notified_later(
     candidate: Start, manager: Manager
 ) -> None:
     with contextlib.suppress(BlockingIOError):
@@ -143,14 +143,14 @@ def test_a_service_manager_that_does_not_read_delays_nothing_and_is_told_later(
     assert any(each.startswith("READY=1\nSTATUS=leader") for each in manager.until("READY=1"))
 
 
-def test_a_service_manager_that_is_not_there_is_a_warning(candidate: Start, tmp_path: Path) -> None:
+def test_a_missing_service_manager_gives_a_warning(candidate: Start, tmp_path: Path) -> None:
     kleader = candidate(["true"], env={"NOTIFY_SOCKET": str(tmp_path / "none")})
     assert kleader.wait() == 0
     assert kleader.err.count("NOTIFY_SOCKET: cannot notify the service manager") == 1
 
 
 @pytest.mark.parametrize("manager", ["path"], indirect=True)
-def test_the_name_of_a_leader_is_no_message(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leaders_name_cannot_inject_a_notification(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another candidate chose it: a line of it may not stop the unit, or be its main process."""
     monkeypatch.setenv("NOTIFY_SOCKET", manager.env["NOTIFY_SOCKET"])
 

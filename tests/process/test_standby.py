@@ -161,7 +161,7 @@ def test_the_standby_is_started_again_after_a_loss(scripted: Scripted, witness: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("end", "status"), [("lost", 255), ("yield", 255), ("TERM", 128 + signal.SIGTERM)])
-def test_a_term_that_ends_while_the_standby_stops_starts_nothing(
+def test_a_term_that_ends_while_the_standby_stops_starts_no_command(
     scripted: Scripted, witness: Witness, tmp_path: Path, end: str, status: int
 ) -> None:
     """The lock is given up only when it is dead."""
@@ -199,7 +199,7 @@ def test_an_elector_that_dies_while_the_standby_stops_is_replaced(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_standby_that_is_being_stopped_dies_with_a_supervisor_that_is_killed_or_stopped(
+def test_a_stopping_standby_dies_with_a_killed_or_stopped_supervisor(
     scripted: Scripted, witness: Witness, flag: Path, number: signal.Signals
 ) -> None:
     """The kernel's timer kills one that is stopped, its keeper does the rest; nothing wakes up and starts a command."""
@@ -230,7 +230,7 @@ def test_a_standby_dies_with_a_supervisor_that_is_killed_while_waiting(
 
 
 @pytest.mark.slow
-def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_started(
+def test_a_standby_that_does_not_die_prevents_the_start_and_loses_the_lock(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """Another may lead beside a standby: the lock is released although one is alive."""
@@ -246,7 +246,7 @@ def test_a_standby_that_does_not_die_costs_the_lock_and_the_command_is_not_start
 
 
 @pytest.mark.slow
-def test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_released(
+def test_a_third_sigterm_ends_kleader_without_a_release_if_a_standby_does_not_die(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
     """Both are there when the supervisor looks, and nothing else is done about the lock."""
@@ -272,7 +272,7 @@ def test_a_third_sigterm_leaves_a_standby_that_does_not_die_and_nothing_is_relea
 
 
 @pytest.mark.slow
-def test_nothing_starts_if_the_last_process_of_the_standby_dies_after_stop_at(
+def test_no_command_starts_if_the_standby_dies_after_stop_at(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """It leads for one turn, whose first act is the deadline: nothing is even forked."""
@@ -316,9 +316,7 @@ def test_sigterm_while_waiting_stops_the_standby_in_order(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGWINCH])
-def test_signals_that_are_not_for_kleader_are_forwarded_to_the_standby(
-    scripted: Scripted, flag: Path, number: signal.Signals
-) -> None:
+def test_other_signals_are_forwarded_to_the_standby(scripted: Scripted, flag: Path, number: signal.Signals) -> None:
     script = f"trap 'echo got it' {number}; trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
     kleader = scripted(["true"], story(flag), shell(script))
     kleader.wait_err("^up$")

@@ -37,7 +37,7 @@ def check(line: dict[str, Any], term: Term, *, signal: str | None, why: str) -> 
     assert f"until {why}; the last process of the command ended " in line["message"]
 
 
-def test_a_term_that_a_signal_ended(candidate: Start, witness: Witness) -> None:
+def test_the_log_says_that_a_signal_ended_the_term(candidate: Start, witness: Witness) -> None:
     """How long it led, and how long the command took to die of which signal."""
     kleader = candidate(witness.command("--term-delay=0.3"), "--log-format=json")
     term = witness.wait_start()
@@ -49,14 +49,14 @@ def test_a_term_that_a_signal_ended(candidate: Start, witness: Witness) -> None:
     assert 0.3 <= line["dying"] <= line["led"]
 
 
-def test_a_term_that_its_command_ended(candidate: Start, witness: Witness) -> None:
+def test_the_log_says_that_the_command_ended_the_term(candidate: Start, witness: Witness) -> None:
     kleader = candidate(witness.command("--exit-after=0.1", "--descendant"), "--log-format=json")
     term = witness.wait_start()
     assert kleader.wait() == 0
     check(told(kleader), witness.now(term), signal=None, why="the command ended")
 
 
-def test_a_command_that_is_restarted_ends_no_term(candidate: Start, witness: Witness) -> None:
+def test_a_restarted_command_ends_no_term_in_the_log(candidate: Start, witness: Witness) -> None:
     kleader = candidate(witness.command("--exit-after=0.1", "--status=3"), "--restart=always", "--log-format=json")
     witness.wait_start(2)
     kleader.signal(signal.SIGINT)
@@ -67,7 +67,9 @@ def test_a_command_that_is_restarted_ends_no_term(candidate: Start, witness: Wit
 
 
 @pytest.mark.parametrize("kill_now", [True, False], ids=["no grace", "grace"])
-def test_a_term_that_was_lost(scripted: Scripted, witness: Witness, tmp_path: Path, *, kill_now: bool) -> None:
+def test_the_log_says_why_a_term_was_lost(
+    scripted: Scripted, witness: Witness, tmp_path: Path, *, kill_now: bool
+) -> None:
     flag = tmp_path / "lost"
     lost = [str(flag), "lost", {"reason": "somebody came", "kill_now": kill_now}]
     script = [[0, "lead", lead(60, 70)], lost]

@@ -64,7 +64,9 @@ def test_nested_kleaders_keep_both_markers_and_both_locks(candidate: Start, tmp_
 
 @pytest.mark.parametrize("options", [(), ("--http=127.0.0.1:0",)], ids=["", "http"])
 @pytest.mark.parametrize("kind", ["file", ""])
-def test_no_descriptor_leaks_but_the_locks(candidate: Start, alone: Start, kind: str, options: tuple[str, ...]) -> None:
+def test_only_the_lock_files_descriptor_is_inherited(
+    candidate: Start, alone: Start, kind: str, options: tuple[str, ...]
+) -> None:
     kleader = (candidate if kind else alone)(REPORTER, *options)
     assert kleader.wait() == 0
     fds = {int(number): target for number, target in json.loads(kleader.out)["fds"].items()}
@@ -105,7 +107,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("pid_1", [False, True], ids=["anywhere", "as PID 1"])
-def test_mask_and_dispositions_are_those_that_kleader_was_started_with(
+def test_the_command_has_the_signal_mask_and_dispositions_of_kleaders_parent(
     candidate: Start,
     processes: Processes,
     state: str,
@@ -172,7 +174,7 @@ def test_text_logs_carry_no_control_characters(candidate: Start, lock: Path) -> 
     assert len(kleader.logged()) == len(kleader.err.splitlines())
 
 
-def test_log_without_a_reader_delays_nothing(candidate: Start, tmp_path: Path) -> None:
+def test_a_log_without_a_reader_delays_no_term(candidate: Start, tmp_path: Path) -> None:
     """Stderr is a pipe, full, its reader asleep: the command is started, stopped and swept all the same."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -194,7 +196,7 @@ def test_log_without_a_reader_delays_nothing(candidate: Start, tmp_path: Path) -
     os.close(writing)
 
 
-def test_a_log_whose_reader_has_gone_ends_nothing(candidate: Start, tmp_path: Path) -> None:
+def test_a_log_whose_reader_has_closed_ends_no_run(candidate: Start, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     kleader = candidate(["sh", "-c", "exit 5"], stderr=writing)
@@ -232,7 +234,7 @@ def pss(pid: int) -> int:
 # --- ps
 
 
-def test_ps_shows_whose_lock_a_process_is_about(candidate: Start, processes: Processes, lock: Path) -> None:
+def test_ps_shows_the_lock_of_each_process(candidate: Start, processes: Processes, lock: Path) -> None:
     """The supervisor, its guard, and an elector, which cannot reach its API server."""
     first = candidate(["sleep", "600"])
     assert all(f" file:{lock} -- sleep 600" in command_line(pid) for pid in (guard_of(first), first.pid))
@@ -247,7 +249,7 @@ def command_line(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").replace("\0", " ")
 
 
-def test_the_supervisor_imports_nothing_that_costs() -> None:
+def test_the_supervisor_imports_no_large_module() -> None:
     code = f"import sys; sys.path.insert(0, {str(Path.cwd())!r}); import kleader.launch, kleader.supervisor.main;"
     code += "import kleader.elector.start, kleader.elector.file_elector; print(*sys.modules)"
     found = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=True).stdout.split()

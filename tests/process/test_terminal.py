@@ -162,7 +162,7 @@ def test_ctrl_c_that_the_command_handles_does_not_end_a_shell_loop(shell: Termin
     shell.wait(PROMPT)
 
 
-def test_a_command_that_handles_ctrl_c_sees_it_once(shell: Terminal, run: str, tmp_path: Path) -> None:
+def test_a_command_that_handles_ctrl_c_gets_it_once(shell: Terminal, run: str, tmp_path: Path) -> None:
     script = tmp_path / "reporter.py"
     script.write_text(f"{REPORTER}\nprint('up', flush=True)\nwhile True: signal.pause()\n")
     shell.type(f"{run} -q -- {sys.executable} {script}\n")
@@ -174,7 +174,7 @@ def test_a_command_that_handles_ctrl_c_sees_it_once(shell: Terminal, run: str, t
 
 
 @pytest.mark.parametrize(("key", "number"), [(CTRL_C, 130), (CTRL_BACKSLASH, 131)])
-def test_in_a_pipeline_the_command_stays_in_the_group_and_gets_the_key_once(  # noqa: PLR0917
+def test_a_command_in_a_pipeline_gets_ctrl_c_once(  # noqa: PLR0917
     shell: Terminal, run: str, witness: Witness, tmp_path: Path, key: str, number: int
 ) -> None:
     err = tmp_path / "err"
@@ -237,7 +237,7 @@ def test_ctrl_c_ends_a_candidate(shell: Terminal, run: str, witness: Witness, ca
     assert status(shell) == 130
 
 
-def test_the_terminal_is_the_commands_and_comes_back(shell: Terminal, run: str) -> None:
+def test_the_command_gets_the_terminal_and_kleader_takes_it_back(shell: Terminal, run: str) -> None:
     """It reads what is typed, though the shell started kleader; afterwards the shell does."""
     shell.type(f"{run} -q -- sh -c 'read line; echo got=$line.'\n")
     shell.type("hello\n")
@@ -259,7 +259,7 @@ def test_a_background_job_leaves_the_terminal_to_the_shell(
     witness.check(terms=1)
 
 
-def test_a_program_that_is_the_session_leader_is_not_stopped_for_ever_by_ctrl_z(
+def test_ctrl_z_does_not_stop_a_command_whose_parent_is_the_session_leader(
     processes: Processes, run: str, witness: Witness, candidate: Start
 ) -> None:
     """As below `ssh -t` or `docker exec -t`: no shell could continue it."""
@@ -296,7 +296,7 @@ def test_a_terminal_that_hangs_up_reaches_the_command(
     assert not alive(term.pid)
 
 
-def test_the_guard_hears_no_key(shell: Terminal, run: str, witness: Witness, tmp_path: Path) -> None:
+def test_keys_do_not_reach_the_elector(shell: Terminal, run: str, witness: Witness, tmp_path: Path) -> None:
     err = tmp_path / "err"
     shell.type(f"{run} -- {' '.join(witness.command('--ignore-term'))} 2>{err}\n")
     term = witness.wait_start()

@@ -41,7 +41,7 @@ sys.stdin.read()
 @pytest.mark.parametrize(("kind", "number", "size"), [
     ("flat", 100, 100), ("daemons", 100, 100), ("chain", 100, 100), ("bomb", 7, 127),
 ])  # fmt: skip
-def test_a_tree_is_gone_when_the_lock_is_released(  # noqa: PLR0917
+def test_the_tree_is_dead_when_the_lock_is_released(  # noqa: PLR0917
     candidate: Start, tmp_path: Path, trials: Trials, kind: str, number: int, size: int
 ) -> None:
     brood = tmp_path / "brood"
@@ -59,7 +59,7 @@ def test_a_tree_is_gone_when_the_lock_is_released(  # noqa: PLR0917
 @pytest.mark.parametrize(("kind", "number", "size"), [
     ("flat", 1000, 1000), ("daemons", 1000, 1000), ("bomb", 10, 1023),
 ])  # fmt: skip
-def test_a_tree_of_1000_processes_is_gone_within_three_times_what_a_bare_loop_takes(  # noqa: PLR0917
+def test_a_tree_of_1000_processes_is_killed_in_three_times_a_bare_loop(  # noqa: PLR0917
     candidate: Start, processes: Processes, tmp_path: Path, trials: Trials, kind: str, number: int, size: int
 ) -> None:
     """The loop kills and reaps such a tree beside it. Noise may hit one of both: one of five trials must do."""
@@ -104,7 +104,7 @@ def exec_session(processes: Processes, pid_1: int, script: str) -> Process:
     return processes.start(["nsenter", f"--target={pid_1}", *user, "--pid", "sh", "-c", script])
 
 
-def test_process_that_entered_the_pid_namespace_is_spared_until_pid_1_ends(
+def test_a_process_that_entered_the_pid_namespace_lives_until_pid_1_ends(
     candidate: Start, processes: Processes, tmp_path: Path
 ) -> None:
     """As `kubectl exec` comes: its parent is no process of the namespace."""
@@ -136,7 +136,7 @@ def test_an_orphan_comes_to_kleader_where_it_is_not_pid_1(candidate: Start, tmp_
 
 
 @pytest.mark.parametrize("end", ["TERM", "by itself", "second TERM"])
-def test_a_descendant_deaf_to_term_is_dead_before_the_next_leader(
+def test_a_descendant_that_ignores_sigterm_is_dead_before_the_next_leader(
     candidate: Start, witness: Witness, trials: Trials, tmp_path: Path, end: str
 ) -> None:
     flag = tmp_path / "end"
@@ -172,7 +172,7 @@ def test_a_command_that_ignores_term_is_killed_after_the_stop_timeout(candidate:
     witness.check(terms=1)
 
 
-def test_a_zombie_whose_second_thread_works_is_alive(candidate: Start, witness: Witness) -> None:
+def test_a_zombie_with_a_working_thread_is_alive(candidate: Start, witness: Witness) -> None:
     """The lock stays until that one is dead, too."""
     first = candidate(witness.command("--zombie-leader"), "--stop-timeout=200ms", name="first")
     term = witness.wait_start()
@@ -214,7 +214,7 @@ def test_processes_in_the_process_group_of_kleader_are_not_killed_with_the_comma
     shell.close()
 
 
-def test_until_empty_the_lock_is_kept_for_a_daemon_that_forked_away(candidate: Start, tmp_path: Path) -> None:
+def test_until_empty_keeps_the_lock_for_a_daemon(candidate: Start, tmp_path: Path) -> None:
     brood = tmp_path / "brood"
     kleader = candidate([*BROOD, "daemons", "1", str(brood)], "--until-empty")
     kleader.wait_log("command_exited", " status 0")
@@ -226,7 +226,7 @@ def test_until_empty_the_lock_is_kept_for_a_daemon_that_forked_away(candidate: S
     assert kleader.logged("released")
 
 
-def test_until_empty_a_daemon_is_asked_to_stop_before_it_is_killed(candidate: Start, tmp_path: Path) -> None:
+def test_until_empty_sends_a_daemon_sigterm_before_sigkill(candidate: Start, tmp_path: Path) -> None:
     """Also one that the main process leaves when it is itself asked to."""
     said = tmp_path / "said"
     daemon = f"trap 'echo asked >>{said}; exit' TERM; echo up >>{said}; while :; do sleep 0.01; done"
@@ -238,7 +238,7 @@ def test_until_empty_a_daemon_is_asked_to_stop_before_it_is_killed(candidate: St
     assert "asked" in said.read_text()
 
 
-def test_until_empty_a_restart_waits_for_the_daemon_and_does_not_kill_it(candidate: Start, tmp_path: Path) -> None:
+def test_until_empty_delays_a_restart_until_the_daemon_has_ended(candidate: Start, tmp_path: Path) -> None:
     """Each run is the main process and what it left; the status of the last one counts."""
     flag = tmp_path / "end"
     daemon = f"setsid sh -c 'while [ ! -e {flag} ]; do sleep 0.01; done; echo the daemon ended'"
@@ -252,7 +252,7 @@ def test_until_empty_a_restart_waits_for_the_daemon_and_does_not_kill_it(candida
     assert kleader.wait() in {3, 128 + signal.SIGTERM}  # it may have been about to exit
 
 
-def test_processes_started_before_kleader_outlive_it(processes: Processes, lock: Path, tmp_path: Path) -> None:
+def test_processes_older_than_kleader_survive_it(processes: Processes, lock: Path, tmp_path: Path) -> None:
     """`helper & exec kleader run …`, as entry points of containers are written: the helper is none of the command's."""
     pids = tmp_path / "pids"
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
@@ -266,7 +266,7 @@ def test_processes_started_before_kleader_outlive_it(processes: Processes, lock:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def test_processes_started_before_kleader_are_spared_by_a_replacement_guard(
+def test_a_replacement_file_elector_does_not_kill_processes_older_than_kleader(
     processes: Processes, lock: Path, tmp_path: Path
 ) -> None:
     """Which is told of the command's processes in the middle of a term, and kills what is left of them."""

@@ -45,7 +45,7 @@ def test_a_candidate_whose_elector_dies_after_an_upgrade_ends_with_one_error(
     assert "Traceback" not in candidate.err
 
 
-def test_a_leader_of_which_no_elector_can_be_started_after_an_upgrade_stops_its_command_in_order(
+def test_a_leader_that_cannot_start_an_elector_after_an_upgrade_stops_its_command(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """The command gets the stop signal at once and the loss status follows; the lock is left to expire."""
@@ -61,7 +61,7 @@ def test_a_leader_of_which_no_elector_can_be_started_after_an_upgrade_stops_its_
     witness.check(terms=1)
 
 
-def test_a_leader_of_the_file_lock_gets_a_new_elector_of_the_code_that_runs(
+def test_a_file_lock_leaders_replacement_elector_has_the_running_version(
     processes: Processes, installed: Installed, witness: Witness, lock: Path
 ) -> None:
     """It is a fork of the supervisor, whose code was loaded when it started."""
@@ -80,7 +80,7 @@ def test_a_leader_of_the_file_lock_gets_a_new_elector_of_the_code_that_runs(
     witness.check(terms=1)
 
 
-def test_an_exporter_that_dies_after_an_upgrade_is_not_replaced_and_the_command_goes_on(
+def test_an_exporter_that_dies_after_an_upgrade_is_not_replaced(
     processes: Processes, installed: Installed, witness: Witness, lock: Path, tmp_path: Path
 ) -> None:
     options = [f"--lock=file:{lock}", "--name=t", f"--state-file={tmp_path}/state"]

@@ -29,7 +29,7 @@ signal.pause()
 
 
 @pytest.mark.slow
-def test_last_daemon_of_a_stopped_supervisors_command_dies_before_the_supervisor(processes: Processes) -> None:
+def test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor(processes: Processes) -> None:
     """Nobody can find it once its parent is init: no marker in its environment, and younger than the last look."""
     command = [sys.executable, "-I", "-S", "-c", COMMAND]
     kleader = processes.start([sys.executable, "-m", "tests.process.unrivalled", *command])

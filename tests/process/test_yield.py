@@ -58,7 +58,9 @@ def test_stepping_down_stops_the_command_as_sigterm_does_then_releases_the_lock(
     witness.check(terms=1)
 
 
-def test_a_command_that_will_not_stop_gets_the_stop_timeout(scripted: Scripted, witness: Witness, flag: Path) -> None:
+def test_a_command_that_ignores_sigterm_is_killed_after_the_stop_timeout_of_a_step_down(
+    scripted: Scripted, witness: Witness, flag: Path
+) -> None:
     kleader = scripted(witness.command("--ignore-term"), story(flag), "--stop-timeout=200ms", "--stop-signal=WINCH")
     term = witness.wait_start()
     flag.touch()
@@ -69,7 +71,7 @@ def test_a_command_that_will_not_stop_gets_the_stop_timeout(scripted: Scripted, 
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
-def test_on_loss_wait_it_releases_and_contends_again(
+def test_a_leader_with_on_loss_wait_steps_down_and_contends_again(
     scripted: Scripted,
     witness: Witness,
     heard: Heard,
@@ -94,7 +96,7 @@ def test_on_loss_wait_it_releases_and_contends_again(
     witness.check(terms=2)
 
 
-def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, heard: Heard, flag: Path) -> None:
+def test_a_lost_term_is_not_released(scripted: Scripted, witness: Witness, heard: Heard, flag: Path) -> None:
     """Neither if the loss comes while a command winds down that was asked to stop in good order."""
     lost = flag.with_name("lost")
     script = story(flag, [str(lost), "lost", {"reason": "another leads", "kill_now": True}])
@@ -112,7 +114,7 @@ def test_after_a_loss_nothing_is_released(scripted: Scripted, witness: Witness, 
     assert kleader.wait() == 128 + signal.SIGTERM
 
 
-def test_a_loss_while_the_command_stops_takes_the_release_back(
+def test_a_loss_while_the_command_stops_prevents_the_release(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """The leader steps down, which releases the lock; then it loses the lock, and kleader ends without a release."""
@@ -206,7 +208,7 @@ HEIR = ASKED | {"to": "heir"}
 
 
 @pytest.mark.parametrize("asked", [ASKED, HEIR], ids=["resign", "transfer"])
-def test_a_requested_release_is_made_in_spite_of_no_release_and_to_the_named_candidate(
+def test_a_requested_handover_is_made_in_spite_of_no_release(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, asked: dict[str, Any]
 ) -> None:
     script = [[0, "lead", lead(60, 70)], [str(flag), "yield", asked]]
@@ -220,7 +222,7 @@ def test_a_requested_release_is_made_in_spite_of_no_release_and_to_the_named_can
     witness.check(terms=1)
 
 
-def test_with_on_loss_wait_a_leader_that_was_asked_to_resign_lets_another_lead_first(
+def test_a_resigned_leader_with_on_loss_wait_lets_another_lead_first(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
@@ -319,7 +321,7 @@ def test_a_step_down_while_the_standby_stops_starts_no_command(
     assert not witness.terms()
 
 
-def test_a_loss_while_stepping_down_releases_nothing(
+def test_a_loss_while_stepping_down_prevents_the_release(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     lost = flag.with_name("lost")

@@ -27,7 +27,7 @@ TOMORROW = ["faketime", "-f", "+1d"]
 
 
 @pytest.mark.timeout(3600)  # it fetches all parts anew
-def test_the_same_bytes_from_another_directory_user_umask_clock_and_a_cold_cache() -> None:
+def test_a_build_has_the_same_bytes_for_any_directory_user_umask_and_clock() -> None:
     """The wheel, the source distribution, the archive and the image."""
     assert shutil.which("faketime"), "apt-get install faketime"
     with tempfile.TemporaryDirectory() as elsewhere:

@@ -41,7 +41,7 @@ def test_the_status_of_the_command_is_the_containers(
     assert kleader(root, "run", LOCK, "--", *command).wait() == status
 
 
-def test_what_keeps_kleader_from_starting_is_125(kleader: Kleader, root: Root) -> None:
+def test_a_failure_to_start_is_125(kleader: Kleader, root: Root) -> None:
     failed = kleader(root, "run", "--lock=file:/no/such/directory", "--", "true")
     assert failed.wait() == 125, failed.err
 
@@ -129,7 +129,7 @@ def test_the_tree_finds_a_token_of_an_oidc_provider(tree: Path) -> None:
     assert answer.stdout.strip() == str({"authorization": f"Bearer {token}"}), answer.stderr
 
 
-def test_the_archive_is_small_and_says_what_is_in_it(archive: Path, tree: Path) -> None:
+def test_the_archive_is_small_and_lists_its_contents(archive: Path, tree: Path) -> None:
     assert archive.stat().st_size <= LIMIT
     parts = {part["name"] for part in json.loads((tree / "share" / "sbom.spdx.json").read_text())["packages"]}
     assert {"kleader", "libc6", "python3.13-minimal", "kubernetes", "click", "psutil"} <= parts

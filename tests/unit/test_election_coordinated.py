@@ -274,7 +274,7 @@ def test_a_nomination_is_recognised_by_its_missing_acquire_time(incarnation: str
     [(["missing"], False), (["missing"], True), ([], True), (["held", "missing"], True)],
     ids=["it was written since", "it was missing", "it was not seen to be missing", "it was held before"],
 )
-def test_a_lock_created_for_this_candidate_is_waited_for(before: list[str], *, untouched: bool) -> None:
+def test_a_lock_created_by_nomination_is_waited_for(before: list[str], *, untouched: bool) -> None:
     """Before its watch has shown the lock to be missing, another candidate may have held it in between."""
     story = Coordinated().wakes()
     for i, each in enumerate([*before, "named"]):
@@ -285,7 +285,7 @@ def test_a_lock_created_for_this_candidate_is_waited_for(before: list[str], *, u
     assert Phase.LEADING is story.renews(0.1).state.phase
 
 
-def test_a_lock_created_for_this_candidate_unobserved_is_waited_for() -> None:
+def test_a_lock_created_by_nomination_unobserved_is_waited_for() -> None:
     """Another candidate may have led in between, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None)
     story.waits(10).tell(e.WatchEnded()).reads(story.naming(pristine=True)).writes()
