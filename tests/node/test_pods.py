@@ -8,78 +8,148 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.node.conftest import FAST, LOCK, rolled_out
-from tests.support.api import path
+from tests.node.conftest import IMAGE, LOCK, PYTHON, holder, rolled_out
+from tests.support.api import Api, path
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
-    from tests.node.conftest import Namespace
+    from pathlib import Path
 
-PYTHON = ("/kleader/bin/python3", "-IS", "-c")
-SLEEP = (*PYTHON, "import time; time.sleep(1000)")
+    from tests.node.conftest import Namespace
+    from tests.support.api import Object
+    from tests.support.plane import GivenPlane
+
 SEEN = """
 import json, os
 print(json.dumps({"env": dict(os.environ), "ppid": os.getppid(), "uid": os.getuid(), "tmp": os.path.exists("/tmp"),
     "passwd": os.path.exists("/etc/passwd"), "seccomp": "Seccomp:\\t2" in open("/proc/self/status").read()}))
 """
-SLOW_TO_STOP = "import signal, time; signal.signal(15, lambda *_: (time.sleep(3), exit(9))); time.sleep(1000)"
 EATER = "x = []\nwhile True: x.append(bytearray(1 << 20))"
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-def test_kleader_leads_as_pid_1_of_a_scratch_image(namespace: Namespace) -> None:
+def test_kleader_leads_as_pid_1_of_a_scratch_image_with_nothing_but_its_token(namespace: Namespace) -> None:
     """A uid without a passwd entry, a read-only root, no /tmp, no HOME, seccomp's RuntimeDefault, no capability."""
-    pod = namespace.pod("a", *PYTHON, SEEN)
+    pod = namespace.pod("a", *PYTHON, "-c", SEEN)
     assert namespace.exit_of(pod) == 0, namespace.log(pod)
-    seen = next(json.loads(line) for line in namespace.log(pod).splitlines() if line.startswith("{"))
+    seen = next(json.loads(line) for line in namespace.log(pod).splitlines() if line.startswith('{"env"'))
     uid = namespace.api.get(pod)["metadata"]["uid"]
     assert [seen[name] for name in ("ppid", "uid", "tmp", "passwd", "seccomp")] == [1, 1_000_777, False, False, True]
     assert (seen["env"]["POD_NAME"], seen["env"]["POD_NAMESPACE"], seen["env"]["POD_UID"]) == ("a", namespace.name, uid)
+    assert "HOME" not in seen["env"] or seen["env"]["HOME"] == "/"
     assert seen["env"]["KLEADER_NAMESPACE"] == namespace.name
-    assert not namespace.holder
+    assert not holder(namespace.api.get(namespace.lock))
 
 
-def test_kleader_leads_in_a_pod_with_a_shared_process_namespace(namespace: Namespace) -> None:
-    pod = namespace.pod("a", *PYTHON, "import os; print('ppid', os.getppid())", shareProcessNamespace=True)
-    assert namespace.exit_of(pod) == 0, namespace.log(pod)
-    assert "ppid 1\n" not in namespace.log(pod)
-
-
-def test_a_deleted_pod_stops_its_command_releases_and_the_next_one_leads(namespace: Namespace) -> None:
-    """The command takes three seconds to stop; the status of the container is the command's."""
-    first = namespace.pod("a", *PYTHON, SLOW_TO_STOP)
-    namespace.leader()
-    namespace.pod("b", *SLEEP)
+def test_where_a_pod_shares_its_process_namespace_a_daemon_of_the_command_dies_before_the_next_leader(
+    namespace: Namespace,
+) -> None:
+    """Kleader is not PID 1 there: the daemon, deaf to SIGTERM, would outlive it as a child of the Pod's own PID 1."""
+    first = namespace.pod("a", *namespace.command("--descendant"), shareProcessNamespace=True)
+    lease = namespace.leader()
+    namespace.witness.wait_descendant()
+    namespace.pod("b", shareProcessNamespace=True)
     namespace.api.delete(first)
-    assert namespace.leader("a") == "b"
-    assert namespace.api.wait(first, lambda thing: thing is None, "the end of the Pod") is None
+    namespace.handed_over(lease)
+    namespace.witness.wait_start(2)
+    assert namespace.witness.terms()[0].pid != 1
 
 
-def test_a_candidate_that_is_deleted_while_it_waits_ends_at_once(namespace: Namespace) -> None:
-    namespace.pod("a", *SLEEP)
-    namespace.leader()
-    waiting = namespace.pod("b", *SLEEP)
-    wait_until(lambda: "the leader is a" in namespace.log(waiting), "the candidate")
-    namespace.api.delete(waiting)
-    assert namespace.api.wait(waiting, lambda thing: thing is None, "the end of the Pod") is None
-    assert namespace.holder == "a"
-
-
-def test_a_command_that_the_oom_killer_kills_ends_with_137_and_frees_the_lock(namespace: Namespace) -> None:
-    """Where the kubelet has one process killed (singleProcessOOMKill, or cgroup version 1)."""
+def test_a_command_that_the_kernel_kills_for_its_memory_is_137_and_the_lock_is_free(namespace: Namespace) -> None:
+    """Where the kubelet has one process killed (singleProcessOOMKill, or cgroup version 1): kleader releases."""
     limited = {"resources": {"limits": {"memory": "96Mi"}}}
-    pod = namespace.pod("a", *PYTHON, EATER, container=limited)
+    pod = namespace.pod("a", *PYTHON, "-c", EATER, container=limited)
+    lease = namespace.leader()
     assert namespace.exit_of(pod) == 137
-    assert "killed" in namespace.log(pod) or "137" in namespace.log(pod) or not namespace.holder
-    assert not namespace.holder
+    assert namespace.logs(pod, "released"), namespace.log(pod)
+    assert not holder(namespace.api.get(namespace.lock))
+    assert holder(lease) == "a"
 
 
-def test_an_evicted_leader_releases_and_the_next_one_leads(namespace: Namespace) -> None:
-    first = namespace.pod("a", *SLEEP)
-    namespace.leader()
-    namespace.pod("b", *SLEEP)
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace.name, "name": "a"}}
-    namespace.api.call("POST", f"{first}/eviction", eviction)
-    assert namespace.leader("a") == "b"
+def test_a_leader_reads_its_token_anew_and_keeps_the_lock_when_the_old_one_is_refused(
+    namespace: Namespace, plane: GivenPlane
+) -> None:
+    """As the kubelet replaces it, in a directory behind a link. A token is refused once its Secret is deleted."""
+    write_token(namespace, "1")
+    account = {"name": "account", "hostPath": {"path": f"{namespace.shared}/account"}}
+    mounts = [{"name": "account", "mountPath": ACCOUNT, "readOnly": True}]
+    namespace.pod("a", automountServiceAccountToken=False, volumes=[account], container={"volumeMounts": mounts})
+    lease = namespace.leader()
+    old = Api(plane.url, plane.ca_file, token=(namespace.shared / "account" / "token").read_text())
+    assert old.request("GET", namespace.lock)[0] == 200
+    write_token(namespace, "2")
+    namespace.api.delete(path("v1", "Secret", namespace.name, "bound-1"))
+    wait_until(lambda: old.request("GET", namespace.lock)[0] == 401, "the refusal of the old token")
+    refused = namespace.api.get(namespace.lock)["spec"]["renewTime"]
+    renewed = namespace.api.wait(
+        namespace.lock,
+        lambda thing: (thing and thing["spec"]["renewTime"] > refused) or not holder(thing or lease),
+        "a renewal",
+    )
+    assert renewed
+    assert (holder(renewed), renewed["spec"]["leaseTransitions"]) == ("a", lease["spec"]["leaseTransitions"])
+    namespace.witness.wait_beats()
+
+
+def write_token(namespace: Namespace, number: str) -> None:
+    """Replace the service account's files at once by those of a token that is bound to a Secret of its own."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"namespace": namespace.name, "name": f"bound-{number}"},
+    }
+    uid = namespace.api.create(secret)["metadata"]["uid"]
+    bound = {"apiVersion": "v1", "kind": "Secret", "name": f"bound-{number}", "uid": uid}
+    account = path("v1", "ServiceAccount", namespace.name, LOCK)
+    wanted = {"spec": {"expirationSeconds": 600, "boundObjectRef": bound}}
+    authority = path("v1", "ConfigMap", namespace.name, "kube-root-ca.crt")
+    namespace.api.wait(authority, bool, "the cluster's CA")
+    files = {
+        "token": namespace.api.call("POST", f"{account}/token", wanted)["status"]["token"],
+        "ca.crt": namespace.api.get(authority)["data"]["ca.crt"],
+        "namespace": namespace.name,
+    }
+    place = namespace.shared / "account"
+    data = place / f"..{number}"
+    data.mkdir(parents=True)
+    for name, text in files.items():
+        (data / name).write_text(text)
+    link(place / "..data", data.name)
+    for name in files:
+        link(place / name, f"..data/{name}")
+
+
+def link(place: Path, to: str) -> None:
+    new = place.with_name("..new")
+    new.symlink_to(to)
+    new.replace(place)
+
+
+def test_a_pod_whose_readiness_probe_is_is_leader_is_ready_while_it_leads(namespace: Namespace) -> None:
+    """A Service then selects the leader's Pod alone."""
+    probe = {"exec": {"command": ["/kleader/bin/kleader", "is-leader"]}, "periodSeconds": 1, "timeoutSeconds": 30}
+    first = namespace.pod("a", container={"readinessProbe": probe})
+    namespace.api.wait(first, ready, "the leader ready")
+    lease = namespace.leader()
+    second = namespace.pod("b", container={"readinessProbe": probe})
+    wait_until(lambda: unhealthy(namespace, "b"), "a probe of the waiting candidate that fails")
+    assert not ready(namespace.api.get(second))
+    namespace.api.delete(first)
+    namespace.handed_over(lease)
+    namespace.api.wait(second, ready, "the new leader ready")
+
+
+def ready(pod: Object | None) -> bool:
+    conditions = (pod or {}).get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def unhealthy(namespace: Namespace, name: str) -> bool:
+    events = namespace.api.list(path("v1", "Event", namespace.name))
+    return any(
+        (each["involvedObject"]["name"], each["reason"]) == (name, "Unhealthy") and "candidate" in each["message"]
+        for each in events
+    )
 
 
 @pytest.mark.timeout(600)
@@ -88,20 +158,15 @@ def test_an_image_without_python_leads_rolls_and_hands_over_under_an_injected_kl
     namespace: Namespace, form: str
 ) -> None:
     """`kleader manifest --inject`, by an init container or as an image volume: applied as it is printed."""
-    images = [f"--inject={os.environ['KLEADER_TEST_IMAGE']}", f"--image={os.environ['KLEADER_TEST_FOREIGN_IMAGE']}"]
+    images = [f"--inject={IMAGE}", f"--image={os.environ['KLEADER_TEST_FOREIGN_IMAGE']}"]
     mounted = ["--image-volume"] if form == "mounted" else []
-    objects = namespace.manifest(*images, *mounted, "--http=:8080", *FAST, "--", "/pause")
-    namespace.apply(*objects)
-    deployment = path("apps/v1", "Deployment", namespace.name, LOCK)
-    namespace.api.wait(deployment, rolled_out, "its two Pods ready")
+    deployment = namespace.deploy(*images, *mounted, "--http=:8080", "--", "/pause")
     first = namespace.leader()
-    pods = path("v1", "Pod", namespace.name)
-    named = next(each["metadata"]["name"] for each in namespace.api.list(pods) if each["metadata"]["name"] in first)
-    namespace.api.delete(f"{pods}/{named}")
-    second = namespace.leader(first)
+    namespace.api.delete(namespace.pod_of(first))
+    second = namespace.handed_over(first)
     namespace.api.wait(deployment, rolled_out, "its two Pods ready")
     again = {"spec": {"template": {"metadata": {"annotations": {"again": "1"}}}}}
     namespace.api.merge(deployment, again)
-    third = namespace.leader(first, second)
+    namespace.handed_over(second)
     namespace.api.wait(deployment, rolled_out, "the new Pods ready")
-    assert third.startswith(LOCK)
+    assert holder(namespace.leader()) not in {holder(first), holder(second)}
