@@ -23,7 +23,7 @@ open("{SHARED}/hook", "w").write(str(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
 """
 
 
-def test_a_deleted_leader_stops_its_command_releases_and_ends_with_the_commands_status(namespace: Namespace) -> None:
+def test_a_deleted_leader_stops_its_command_and_then_releases_the_lock(namespace: Namespace) -> None:
     """The command takes three seconds to stop."""
     first = namespace.pod("a", *namespace.command("--term-delay=3", "--status=9"))
     lease = namespace.leader()
@@ -36,7 +36,7 @@ def test_a_deleted_leader_stops_its_command_releases_and_ends_with_the_commands_
     assert namespace.witness.terms()[0].main.ended
 
 
-def test_a_candidate_that_is_deleted_while_it_waits_ends_at_once_with_143(namespace: Namespace) -> None:
+def test_a_deleted_candidate_ends_at_once_with_143(namespace: Namespace) -> None:
     namespace.pod("a")
     lease = namespace.leader()
     waiting = namespace.pod("b")
@@ -47,7 +47,7 @@ def test_a_candidate_that_is_deleted_while_it_waits_ends_at_once_with_143(namesp
     assert (holder(now), now["spec"]["leaseTransitions"]) == ("a", lease["spec"]["leaseTransitions"])
 
 
-def test_a_candidate_that_is_deleted_while_no_api_server_answers_ends_at_once_with_143(namespace: Namespace) -> None:
+def test_a_deleted_candidate_without_an_api_server_ends_at_once_with_143(namespace: Namespace) -> None:
     """No host has the address."""
     pod = namespace.pod("a", options=("--server=https://198.18.0.250",))
     wait_until(lambda: namespace.logs(pod, "lock_request_failed"), "a request that fails")
@@ -55,7 +55,7 @@ def test_a_candidate_that_is_deleted_while_no_api_server_answers_ends_at_once_wi
     assert namespace.exit_of(pod) == 143
 
 
-def test_an_evicted_leader_releases_and_the_next_one_leads(namespace: Namespace) -> None:
+def test_an_evicted_leader_stops_its_command_and_then_releases_the_lock(namespace: Namespace) -> None:
     first = namespace.pod("a", *namespace.command("--term-delay=1"))
     lease = namespace.leader()
     namespace.pod("b")
@@ -67,7 +67,7 @@ def test_an_evicted_leader_releases_and_the_next_one_leads(namespace: Namespace)
 
 
 @pytest.mark.timeout(600)
-def test_a_drain_takes_the_leader_and_not_the_last_pod_that_can_lead(namespace: Namespace) -> None:
+def test_a_drain_never_takes_the_last_pod_that_can_lead(namespace: Namespace) -> None:
     """With what `kleader manifest` prints. The Pod that replaces the first one finds no node, so the second stays."""
     deployment = namespace.deploy("--http=:8080", f"--image={IMAGE}", "--", *namespace.command())
     lease = namespace.leader()
@@ -88,7 +88,9 @@ def test_a_drain_takes_the_leader_and_not_the_last_pod_that_can_lead(namespace: 
 
 
 @pytest.mark.timeout(600)
-def test_the_grace_period_of_the_manifest_lets_kleader_kill_a_deaf_command_and_release(namespace: Namespace) -> None:
+def test_the_grace_period_of_the_manifest_is_long_enough_to_kill_the_command_and_release_the_lock(
+    namespace: Namespace,
+) -> None:
     """The command has the whole --stop-timeout; the kubelet does not kill kleader before the lock is released."""
     deaf = namespace.command("--ignore-term")
     namespace.deploy("--stop-timeout=4s", f"--image={IMAGE}", "--", *deaf)
@@ -103,7 +105,7 @@ def test_the_grace_period_of_the_manifest_lets_kleader_kill_a_deaf_command_and_r
     assert first.last - asked > 3.9e9
 
 
-def test_a_prestop_hook_comes_before_the_stop_signal_and_the_lock_is_released_after_it(namespace: Namespace) -> None:
+def test_a_prestop_hook_ends_before_the_command_is_stopped(namespace: Namespace) -> None:
     """The command runs while the hook does."""
     hook = {"preStop": {"exec": {"command": [*PYTHON, "-c", HOOK]}}}
     first = namespace.pod("a", container={"lifecycle": hook}, terminationGracePeriodSeconds=31 + HOOK_SECONDS)
@@ -117,7 +119,7 @@ def test_a_prestop_hook_comes_before_the_stop_signal_and_the_lock_is_released_af
     assert namespace.witness.terms()[0].last > ended
 
 
-def test_a_leader_whose_grace_is_over_is_killed_whole_and_the_next_one_leads_when_the_lease_has_expired(
+def test_a_leader_that_the_kubelet_kills_leaves_no_process_and_its_lease_expires(
     namespace: Namespace,
 ) -> None:
     """The grace period is shorter than the command's stop: kleader, PID 1, is killed and everything with it."""

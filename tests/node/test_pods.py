@@ -28,7 +28,7 @@ EATER = "x = []\nwhile True: x.append(bytearray(1 << 20))"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-def test_kleader_leads_as_pid_1_of_a_scratch_image_with_nothing_but_its_token(namespace: Namespace) -> None:
+def test_kleader_leads_as_pid_1_of_a_scratch_image(namespace: Namespace) -> None:
     """A uid without a passwd entry, a read-only root, no /tmp, no HOME, seccomp's RuntimeDefault, no capability."""
     pod = namespace.pod("a", *PYTHON, "-c", SEEN)
     assert namespace.exit_of(pod) == 0, namespace.log(pod)
@@ -41,7 +41,7 @@ def test_kleader_leads_as_pid_1_of_a_scratch_image_with_nothing_but_its_token(na
     assert not holder(namespace.api.get(namespace.lock))
 
 
-def test_where_a_pod_shares_its_process_namespace_a_daemon_of_the_command_dies_before_the_next_leader(
+def test_a_daemon_dies_before_the_next_leader_in_a_pod_with_a_shared_process_namespace(
     namespace: Namespace,
 ) -> None:
     """Kleader is not PID 1 there: the daemon, deaf to SIGTERM, would outlive it as a child of the Pod's own PID 1."""
@@ -55,7 +55,7 @@ def test_where_a_pod_shares_its_process_namespace_a_daemon_of_the_command_dies_b
     assert namespace.witness.terms()[0].pid != 1
 
 
-def test_a_command_that_the_kernel_kills_for_its_memory_is_137_and_the_lock_is_free(namespace: Namespace) -> None:
+def test_a_command_that_the_oom_killer_kills_ends_with_137_and_frees_the_lock(namespace: Namespace) -> None:
     """Where the kubelet has one process killed (singleProcessOOMKill, or cgroup version 1): kleader releases."""
     limited = {"resources": {"limits": {"memory": "96Mi"}}}
     pod = namespace.pod("a", *PYTHON, "-c", EATER, container=limited)
@@ -66,9 +66,7 @@ def test_a_command_that_the_kernel_kills_for_its_memory_is_137_and_the_lock_is_f
     assert holder(lease) == "a"
 
 
-def test_a_leader_reads_its_token_anew_and_keeps_the_lock_when_the_old_one_is_refused(
-    namespace: Namespace, plane: GivenPlane
-) -> None:
+def test_a_leader_whose_token_is_replaced_keeps_the_lock(namespace: Namespace, plane: GivenPlane) -> None:
     """As the kubelet replaces it, in a directory behind a link. A token is refused once its Secret is deleted."""
     write_token(namespace, "1")
     account = {"name": "account", "hostPath": {"path": f"{namespace.shared}/account"}}
@@ -125,7 +123,7 @@ def link(place: Path, to: str) -> None:
     new.replace(place)
 
 
-def test_a_pod_whose_readiness_probe_is_is_leader_is_ready_while_it_leads(namespace: Namespace) -> None:
+def test_a_readiness_probe_of_is_leader_makes_the_leaders_pod_ready_alone(namespace: Namespace) -> None:
     """A Service then selects the leader's Pod alone."""
     probe = {"exec": {"command": ["/kleader/bin/kleader", "is-leader"]}, "periodSeconds": 1, "timeoutSeconds": 30}
     first = namespace.pod("a", container={"readinessProbe": probe})
