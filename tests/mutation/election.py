@@ -80,7 +80,7 @@ _LOCK_DELAY = [
         "longest",
         "max(state.longest, state.me.timing.lease_duration)",
         "state.longest",
-        "election_gaps.py::test_a_read_of_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration()",
+        "election_gaps.py::test_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration()",
         ("lease", 111),
     ),
     _DELAY(
@@ -151,7 +151,7 @@ _LOCK_DELAY = [
         "_is_exempt",
         "not state.touched",
         "True",
-        "election_gone.py::test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration()",
+        "election_gone.py::test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration()",
         rare="a creation raises safe_at too",
     ),
     _STATE(
@@ -159,7 +159,7 @@ _LOCK_DELAY = [
         "State.is_proof",
         "not self.touched",
         "True",
-        "test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration()",
+        "test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration()",
         ("lease", 5),
     ),
     _DELAY(
@@ -167,7 +167,7 @@ _LOCK_DELAY = [
         "note",
         "state.touched |= ...",
         _NOTHING,
-        "election_gone.py::test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration()",
+        "election_gone.py::test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration()",
         ("lease", 18),
     ),
     _ACQUIRE(
@@ -269,7 +269,7 @@ _LOCK_DELAY = [
         "_is_expected",
         "is_base or ...",
         "...",
-        "test_a_late_event_of_the_version_that_is_written_over_changes_nothing()",
+        "test_a_late_watch_event_of_the_overwritten_version_is_ignored()",
     ),
     _ACQUIRE(
         "touched: a write that was half done touches the lock",
@@ -325,7 +325,7 @@ _LOCK_DELAY = [
         "acquire_at",
         "max(state.safe_at, now.boot) + later",
         "now.boot + later",
-        "test_a_held_lock_is_not_taken_when_first_seen_however_old_its_times_are()",
+        "test_a_held_lock_is_not_taken_at_its_first_read_whatever_its_times()",
     ),
     # 4: when to start
     _RENEW(
@@ -350,7 +350,7 @@ _LOCK_DELAY = [
         "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)\nif state.permitted:\n    ...",
         "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)\n"
         "if state.proof or turn.now.boot >= state.safe_at:\n    ...",
-        "test_a_renewal_that_was_sent_before_safe_at_begins_no_term_when_it_is_answered_after()",
+        "test_a_renewal_sent_before_safe_at_and_answered_after_begins_no_term()",
         rare="a record is put back over the candidate's own while its renewal is under way",
     ),
     _ACQUIRE(
@@ -367,7 +367,7 @@ _LOCK_DELAY = [
         "wrote",
         "state.observed is not write.base or turn.now.boot >= ...",
         "state.observed is not write.base",
-        "test_a_write_answered_after_its_own_renew_deadline_starts_nothing()",
+        "test_a_write_answered_after_its_renew_deadline_begins_no_term()",
         rare="the supervisor's start gate refuses such a term too",
     ),
     _ACQUIRE(
@@ -375,7 +375,7 @@ _LOCK_DELAY = [
         "wrote",
         "state.observed is not write.base or ...",
         "...",
-        "test_an_answer_starts_nothing_when_the_watch_has_shown_another_holder_before()",
+        "test_a_response_begins_no_term_after_the_watch_has_shown_another_holder()",
         rare="it takes an edit by hand in the moment of an answer",
     ),
     # 5: HOLDING
@@ -441,7 +441,7 @@ _LOCK_DELAY = [
         "got",
         "renew_from(turn, None)",
         "lose(turn, 'it is gone', kill_now=True)",
-        "test_a_leader_recreates_a_deleted_lock_at_once_and_keeps_its_count_and_its_time()",
+        "test_a_leader_recreates_a_deleted_lock_with_its_transitions_and_acquire_time()",
     ),
     # 7: releasing
     _RELEASE(
@@ -465,7 +465,7 @@ _LOCK_DELAY = [
         "_may_hold",
         "state.t0 > -inf and state.permitted and not creates_again",
         "state.t0 > -inf and state.permitted",
-        "test_an_acquiring_write_without_an_answer_is_not_released_where_an_earlier_holder_may_run()",
+        "test_an_unanswered_acquisition_is_not_released_while_an_earlier_holder_may_run()",
         rare="it is deleted and created anew as its candidate ends",
     ),
     _RELEASE(
@@ -473,7 +473,7 @@ _LOCK_DELAY = [
         "_may_hold",
         "state.t0 > -inf and state.permitted and not creates_again",
         "False",
-        "test_an_acquiring_write_without_an_answer_at_safe_at_is_released()",
+        "test_an_unanswered_acquisition_is_released_at_safe_at()",
     ),
     _RELEASE(
         "rule 7: a release without an answer is repeated over the same version only",
@@ -645,8 +645,7 @@ _OF_A_WRITE = [
         "Transition.fresh_time",
         "fresh_time(previous, self.now.wall, self.state.me.tick)",
         "self.now.wall",
-        "election_acquire.py"
-        "::test_a_renew_time_is_a_second_after_the_one_it_replaces_where_the_clock_does_not_give_it()",
+        "election_acquire.py::test_a_renew_time_is_at_least_a_second_later_than_the_last()",
         ("annotation", 1),
     ),
     _STATE(
@@ -708,7 +707,7 @@ _OF_A_LEADER = [
         "is_mine",
         "state.held_by_me(observed) and is_own_write",
         "state.held_by_me(observed)",
-        "test_a_second_writer_of_the_same_identity_and_incarnation_is_noticed_by_its_renew_time()",
+        "test_a_second_writer_with_the_same_incarnation_is_detected_by_its_renew_time()",
         rare="no machine is cloned",
     ),
     _RENEW(
@@ -716,7 +715,7 @@ _OF_A_LEADER = [
         "renew",
         "write(turn, min(state.me.request_timeout, state.stop_at - now))",
         "write(turn, state.me.request_timeout)",
-        "test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it()",
+        "test_no_request_of_a_leader_lasts_longer_than_half_its_deadline()",
     ),
     _RENEW(
         "a leader keeps a lock created anew for it",

@@ -85,8 +85,7 @@ MUTANTS = [
         "elector.loop:Loop._deserted",
         "self._plan.lock != FOR_LIFE",
         "True",
-        "unit/test_elector_loop.py::"
-        "test_an_elector_without_a_lock_stays_while_a_process_does_not_die_if_that_blocks_others",
+        "unit/test_elector_loop.py::test_an_elector_without_a_lock_stays_while_a_process_does_not_die",
     ),
     Guard(
         "an elector is deaf to signals",

@@ -17,8 +17,7 @@ MUTANTS = [
         "elector.pod_label:PodLabel._write_until_done",
         "asyncio.get_running_loop().call_later(_UNCERTAIN_SECONDS, self._write_again)",
         "pass",
-        "unit/test_pod_label.py::"
-        "test_a_leaders_value_without_an_answer_is_overwritten_once_more_when_it_can_no_longer_arrive",
+        "unit/test_pod_label.py::test_an_unanswered_leaders_label_is_overwritten_once_it_can_no_longer_arrive",
     ),
     Guard(
         "who has lost the lock does not lead while its command winds down",
@@ -39,15 +38,14 @@ MUTANTS = [
         "exporter.health:is_leading",
         "status.leads and now < status.kill_at",
         "status.leads",
-        "unit/test_exporter.py::test_a_leader_leads_until_kill_at_even_if_the_supervisor_says_nothing_more",
+        "unit/test_exporter.py::test_a_leader_counts_as_leading_until_kill_at_if_the_supervisor_is_silent",
     ),
     Guard(
         "a leader that should have ended and has not is unhealthy",
         "exporter.health:healthz",
         "status.role in _LEADING_ROLES",
         "False",
-        "unit/test_exporter.py::"
-        "test_healthz_fails_twenty_seconds_after_the_lease_has_expired_or_the_elector_has_gone_silent",
+        "unit/test_exporter.py::test_healthz_fails_twenty_seconds_after_an_expiry_or_a_silent_elector",
     ),
     Guard(
         "the exporter is no part of the command's tree",

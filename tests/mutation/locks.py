@@ -11,15 +11,14 @@ MUTANTS = [
         "election.timing:choose",
         "g < 0 or g > rest + 1e-09",
         "False",
-        "unit/test_timing.py::test_what_does_not_fit_into_the_lease_is_refused_with_the_sum",
+        "unit/test_timing.py::test_timings_that_exceed_the_lease_are_refused_with_their_sum",
     ),
     Guard(
         "clocks may differ",
         "election.timing:Timing.kill_at",
         "t0 + self.lease_duration - self.kill - self.skew",
         "t0 + self.lease_duration - self.kill",
-        "unit/test_timing.py"
-        "::test_a_command_is_dead_before_a_challenger_may_take_over_with_both_clocks_five_percent_off",
+        "unit/test_timing.py::test_a_command_is_dead_before_a_takeover_with_both_clocks_five_percent_off",
     ),
     Guard(
         "after a request that hung there is time for another",

@@ -138,7 +138,7 @@ MUTANTS = [
         "elector.file_elector:FileElector._assignment",
         "messages[1:]",
         "[]",
-        "unit/test_file_elector.py::test_a_replacement_guard_records_a_run_that_ended_before_its_assignment_was_read",
+        "unit/test_file_elector.py::test_a_replacement_file_elector_records_a_run_that_ended_earlier",
     ),
     Guard(
         "an elector without a link is killed",

@@ -222,7 +222,7 @@ MUTANTS = [
         "procs.killer:kill_until_none",
         "living or previous is not None",
         "living",
-        "unit/test_killer.py::test_an_attempt_ends_though_each_look_finds_other_zombies",
+        "unit/test_killer.py::test_an_attempt_ends_even_if_each_scan_finds_new_zombies",
     ),
     Guard(
         "what will not die there is not waited for without end",

@@ -104,7 +104,7 @@ def test_failed_call_is_never_repeated() -> None:
     assert len(asked) == 1
 
 
-def test_late_response_is_not_taken_for_the_next_call_s() -> None:
+def test_late_response_is_not_taken_for_that_of_the_next_call() -> None:
     """It comes on the connection on which the next call would be sent."""
 
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

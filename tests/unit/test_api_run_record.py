@@ -62,7 +62,7 @@ def test_a_run_is_dated_by_the_api_server() -> None:
     assert run.ended - run.started == pytest.approx(2 * SECOND, abs=10_000)
 
 
-def test_a_server_that_tells_no_time_leaves_the_run_without_one() -> None:
+def test_a_run_has_no_time_if_the_server_sends_no_date() -> None:
     lock = Kept()
     lock.server_time = None
     run = prepared(record(), lock)
@@ -71,7 +71,7 @@ def test_a_server_that_tells_no_time_leaves_the_run_without_one() -> None:
     assert record().done(cast("Lock", lock), MINE) == ""
 
 
-def test_a_run_of_another_host_is_judged_by_the_api_server_s_clock_alone() -> None:
+def test_a_run_of_another_host_is_dated_by_the_api_servers_clock_alone() -> None:
     lock = Kept()
     lock.kept = [prepared(record(), Kept())]
     assert record().done(cast("Lock", lock), MINE).startswith("already done by me at 2001-09-09T01:46:3")

@@ -17,12 +17,12 @@ POINTERS = re.findall(r'``(\S+): (\w+)``, guard "([^"]*)"', TEXT)
 KNOWN = {row.keeps for row in (*MUTANTS, *TABLE)}
 
 
-def test_each_of_six_lines_points_somewhere() -> None:
+def test_each_of_six_lines_has_a_pointer() -> None:
     assert [number for number, _ in LINES] == list("123456")
     assert all("``, guard" in line for _, line in LINES)
 
 
 @pytest.mark.parametrize(("file", "name", "guard"), POINTERS)
-def test_a_pointer_is_resolved(file: str, name: str, guard: str) -> None:
+def test_each_pointer_resolves(file: str, name: str, guard: str) -> None:
     assert re.search(rf"^(?:def|class) {name}\b", (KLEADER / file).read_text("utf-8"), re.MULTILINE)
     assert guard in KNOWN

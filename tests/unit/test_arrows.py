@@ -196,7 +196,7 @@ def test_an_import_against_the_arrows_is_found(module: str, source: str) -> None
         ("kleader.cli.run", "from kleader import __version__"),
     ],
 )
-def test_an_import_along_the_arrows_is_let_be(module: str, source: str) -> None:
+def test_an_import_along_the_arrows_is_accepted(module: str, source: str) -> None:
     assert violations(module, source) == []
 
 

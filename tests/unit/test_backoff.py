@@ -7,7 +7,7 @@ from kleader.backoff import Backoff
 RESTARTS = (1.0, 30.0, 60.0)  # initial, maximum, steady
 
 
-def test_each_pause_is_twice_the_last_up_to_half_a_minute_for_good() -> None:
+def test_each_pause_is_twice_the_last_up_to_half_a_minute() -> None:
     backoff = Backoff(*RESTARTS)
     assert [backoff.pause(0.1) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert {backoff.pause(59.9) for _ in range(2000)} == {30}

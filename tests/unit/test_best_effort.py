@@ -58,9 +58,7 @@ def run(*outcomes: Exception | None, is_important: bool = False) -> tuple[list[b
 
 
 @pytest.mark.parametrize(("is_important", "warnings"), [(False, 1), (True, 2)])
-def test_a_missing_permission_is_warned_of_once_and_if_the_call_is_important_again_after_a_success(
-    warnings: int, *, is_important: bool
-) -> None:
+def test_a_missing_permission_gives_one_warning_until_the_next_success(warnings: int, *, is_important: bool) -> None:
     _, log = run(AWAY, REFUSED, REFUSED, None, REFUSED, is_important=is_important)
     told = [message for message in log.of("WARNING") if message != "not done: away"]
     assert told == ["grant it: no"] * warnings

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_however_many_bystanders_there_are_the_elector_is_told_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_elector_learns_of_the_command_beside_any_number_of_bystanders(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that is too long is not sent, and the elector would not know what to kill."""
     monkeypatch.setattr(bystanders, "is_alive", lambda _pid, _start: True)
     many = Bystanders({4_000_000 + i: 10**12 + i for i in range(20_000)})

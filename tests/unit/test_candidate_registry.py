@@ -65,7 +65,7 @@ CHANGED = [json.dumps(json.loads(registry.to_text(ONE)) | change) for change in 
 
 
 @pytest.mark.parametrize("text", [None, 7, "", "[]", "{", "[" * 5000, *CHANGED])
-def test_what_describes_no_candidate_is_left_out(text: object) -> None:
+def test_a_malformed_entry_of_the_list_is_ignored(text: object) -> None:
     assert listed(text, ONE) == [ONE]
 
 
@@ -84,7 +84,7 @@ def test_candidates_of_one_name_are_rivals_if_they_share_an_object(lock: str, ri
     assert {each.lock for each in found} == rivals
 
 
-def test_entries_that_nobody_renews_are_removed_after_an_hour_and_unreadable_ones_stay() -> None:
+def test_unrenewed_entries_are_removed_after_an_hour_and_unreadable_ones_stay() -> None:
     ages = {"new": 0, "old": 59 * MINUTE, "dead": 61 * MINUTE}
     entries: dict[str, str | None] = {
         registry.entry_key(name): registry.to_text(ONE._replace(renewed=NOW - age)) for name, age in ages.items()
@@ -93,7 +93,7 @@ def test_entries_that_nobody_renews_are_removed_after_an_hour_and_unreadable_one
     assert registry.outdated_keys(found, NOW) == [registry.entry_key("dead")]
 
 
-def test_a_lease_that_somebody_holds_is_a_lock_whatever_its_annotations() -> None:
+def test_a_held_lease_is_a_lock_whatever_its_annotations() -> None:
     found = registry.blank("n", "x", {})
     assert registry.is_registry(found)
     assert not registry.is_registry({**found, "spec": {"holderIdentity": "a"}})

@@ -41,24 +41,24 @@ def test_the_cgroup_that_this_process_is_alone_in_is_found_and_killed(place: Pat
     assert (place / "cgroup.kill").read_text() == "1"
 
 
-def test_a_mount_may_begin_below_the_root(place: Path, tmp_path: Path) -> None:
+def test_a_cgroup_mount_may_begin_below_the_root(place: Path, tmp_path: Path) -> None:
     (tmp_path / "self/mountinfo").write_text(MOUNTS.format(tmp_path, "/outer"))
     (tmp_path / "self/cgroup").write_text("0::/outer/a/b\n")
     assert cgroup.alone_in() == str(place)
 
 
 @pytest.mark.parametrize("other", ["1", "0"], ids=["a process", "one of another PID namespace"])
-def test_beside_another_process_there_is_none(place: Path, other: str) -> None:
+def test_no_cgroup_is_found_that_has_another_process(place: Path, other: str) -> None:
     (place / "cgroup.procs").write_text(f"{os.getpid()}\n{other}\n")
     assert cgroup.alone_in() == ""
 
 
-def test_where_others_may_be_below_there_is_none(place: Path) -> None:
+def test_no_cgroup_is_found_that_has_a_child_cgroup(place: Path) -> None:
     (place / "c").mkdir()
     assert cgroup.alone_in() == ""
 
 
-def test_where_it_may_not_be_killed_there_is_none(place: Path) -> None:
+def test_no_cgroup_is_found_that_may_not_be_killed(place: Path) -> None:
     """As the root of all has no such file, nor a kernel before 5.14."""
     (place / "cgroup.kill").unlink()
     assert cgroup.alone_in() == ""
@@ -66,7 +66,7 @@ def test_where_it_may_not_be_killed_there_is_none(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["self/cgroup", "self/mountinfo", "v2/a/b/cgroup.procs"])
 @pytest.mark.parametrize("what", [None, b"", b"\xff"], ids=["missing", "empty", "not text"])
-def test_where_nothing_can_be_told_there_is_none(place: Path, tmp_path: Path, name: str, what: bytes | None) -> None:
+def test_no_cgroup_is_found_without_readable_files(place: Path, tmp_path: Path, name: str, what: bytes | None) -> None:
     if what is None:
         (tmp_path / name).unlink()
     else:
@@ -75,7 +75,7 @@ def test_where_nothing_can_be_told_there_is_none(place: Path, tmp_path: Path, na
     assert place.exists()
 
 
-def test_who_was_moved_to_another_cgroup_kills_none(place: Path) -> None:
+def test_a_process_that_was_moved_to_another_cgroup_kills_none(place: Path) -> None:
     """Others may be in the one that it has left."""
     (place / "cgroup.procs").write_text("1\n")
     assert not cgroup.kill_all(str(place), [])
@@ -83,7 +83,7 @@ def test_who_was_moved_to_another_cgroup_kills_none(place: Path) -> None:
     assert (place / "cgroup.kill").read_text() == ""
 
 
-def test_none_is_killed_while_a_process_of_the_command_is_in_another(place: Path) -> None:
+def test_no_cgroup_is_killed_while_a_process_of_the_command_is_in_another(place: Path) -> None:
     """As with `podman run`: it would outlive kleader, and nobody would be left to kill it. 13 has ended."""
     assert not cgroup.kill_all(str(place), [11, 13, 12])
     assert (place / "cgroup.kill").read_text() == ""

@@ -18,7 +18,7 @@ def ended(waitstatus: int) -> Child:
 
 
 @pytest.mark.parametrize("status", range(256))
-def test_each_of_the_256_statuses_is_the_command_s_own(status: int) -> None:
+def test_each_of_256_statuses_of_the_command_is_kleaders(status: int) -> None:
     assert (ended(status << 8).status, ended(status << 8).signal) == (status, 0)
 
 

@@ -15,7 +15,7 @@ def no_room() -> tuple[int, None]:
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def test_the_pauses_between_starts_that_fail_for_want_of_room_grow() -> None:
+def test_pauses_between_failed_starts_grow() -> None:
     """Though the last process that was started ran for long."""
     process = ChildProcess(None, lambda _status, _now: None, Backoff(1.0, 30.0, steady=60.0))
     process.start(0.0, lambda: (4_000_000, None))

@@ -149,14 +149,14 @@ def test_a_mistyped_option_is_answered_with_the_most_similar_one(refuse: Refuse,
 
 
 @pytest.mark.parametrize("typed", ["resing", "resigne", "transfe", "transfers"])
-def test_no_suggestion_for_a_mistyped_command_ends_a_leadership(typed: str) -> None:
+def test_no_suggestion_for_a_mistyped_command_ends_a_term(typed: str) -> None:
     result = CliRunner().invoke(cli, [typed], prog_name="kleader")
     assert result.exit_code == USAGE
     assert result.output.endswith(f"kleader: error: No such command '{typed}'.\n")
 
 
 @pytest.mark.parametrize("typed", ["versoin", "verson", "versin", "vresion", "ersion"])
-def test_what_ends_a_leadership_is_not_suggested_beside_a_more_similar_command_either(typed: str) -> None:
+def test_a_command_that_ends_a_term_is_not_suggested_beside_a_more_similar_one(typed: str) -> None:
     result = CliRunner().invoke(cli, [typed], prog_name="kleader")
     assert result.exit_code == USAGE
     assert result.output.endswith(f"kleader: error: No such command '{typed}'. Did you mean 'version'?\n")
@@ -568,7 +568,7 @@ def test_resource_lock_leases_is_the_lease_lock(parse: Parse) -> None:
         ({}, ["--identity=averyveryverylongname"], "verylongname"),
     ],
 )
-def test_lines_of_several_candidates_in_one_log_have_the_end_of_the_pods_name_or_of_the_given_identity(
+def test_log_lines_end_with_part_of_the_pods_name_or_the_identity(
     parse: Parse, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], given: list[str], suffix: str
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

@@ -23,23 +23,23 @@ HEADINGS = {
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", README))))
-def test_a_link_leads_somewhere(target: str) -> None:
+def test_every_link_in_the_readme_resolves(target: str) -> None:
     assert target.removeprefix("#") in HEADINGS if target.startswith("#") else (ROOT / target).is_file()
 
 
-def test_every_option_that_is_named_exists() -> None:
+def test_every_option_in_the_readme_exists() -> None:
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named <= {name for each in cli.commands.values() for param in each.params for name in param.opts} | {
         "--help"
     }
 
 
-def test_every_command_is_named() -> None:
+def test_every_command_is_in_the_readme() -> None:
     (listed,) = re.findall(r"lists the commands: (.+?)\. ", " ".join(README.split()))
     assert set(re.findall(r"`([a-z-]+)`", listed)) == set(cli.commands)
 
 
-def test_every_make_target_that_is_named_exists() -> None:
+def test_every_make_target_in_the_readme_exists() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert set(re.findall(r"\bmake ([a-z-]+)", README)) <= set(targets)
 
@@ -50,14 +50,14 @@ def test_every_exit_status_is_listed() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.place}: {line.text}")
-def test_every_command_line_is_understood(line: Line) -> None:
+def test_every_command_line_parses(line: Line) -> None:
     """Each call of kleader in README, pages and help parses; tests/cluster/test_readme.py runs them."""
     for command, arguments in calls(line.text):
         command.make_context(str(command.name), list(arguments))  # click keeps the first
 
 
 @pytest.mark.parametrize("text", sorted(set(re.findall(r"`(kleader [a-z-]+ [^`]+)`", " ".join(README.split())))))
-def test_every_call_in_the_text_of_the_readme_is_understood(text: str) -> None:
+def test_every_call_in_the_text_of_the_readme_parses(text: str) -> None:
     ((command, arguments),) = calls(text)
     command.make_context(str(command.name), arguments)
 
@@ -67,7 +67,7 @@ def test_a_sentence_of_the_log_that_the_readme_quotes_is_logged(words: str) -> N
     assert any(words in path.read_text("utf-8") for path in (ROOT / "kleader").rglob("*.py"))
 
 
-def test_the_entrypoint_of_the_page_is_understood() -> None:
+def test_the_entrypoint_of_the_page_parses() -> None:
     page = (ROOT / "man/kleader-run.1").read_text("utf-8")
     entry, more = (json.loads(words) for words in re.findall(r"^(?:ENTRYPOINT|CMD) (\[.*\])$", page, re.MULTILINE))
     assert entry[0] == "kleader"

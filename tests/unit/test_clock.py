@@ -21,19 +21,19 @@ SLEPT = ["unshare", *ROOT, "--time", "--boottime", str(DAY), sys.executable, "-I
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.05])
-def test_a_timer_rings_by_it(ahead: float) -> None:
+def test_a_timer_runs_on_the_clock(ahead: float) -> None:
     code = f"timer = system.Timer(); timer.arm(system.clock() * bool({ahead}) + {ahead}); poll = select.poll();"
     code += "poll.register(timer.fd, select.POLLIN); print(len(poll.poll(100_000)))"
     assert subprocess.run([*SLEPT, HEAD + code], capture_output=True, check=True).stdout == b"1\n"
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.05])
-def test_the_kernels_guard_strikes_by_it(ahead: float) -> None:
+def test_the_kernels_kill_timer_runs_on_the_clock(ahead: float) -> None:
     """At once where its instant is before all others: 0 would disarm it."""
     code = f"system.KillTimer().arm(system.clock() * bool({ahead}) + {ahead}); time.sleep(100)"
     assert subprocess.run([*SLEPT, HEAD + code], check=False).returncode == -signal.SIGKILL
 
 
-def test_it_has_counted_the_sleep() -> None:
+def test_the_clock_counts_a_suspend() -> None:
     done = subprocess.run([*SLEPT, HEAD + "print(system.clock() - time.monotonic())"], capture_output=True, check=True)
     assert float(done.stdout) > DAY - 1

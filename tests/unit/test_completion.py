@@ -63,7 +63,7 @@ def contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_a_tab_offers_what_may_stand_there(typed: list[str], wanted: list[str]) -> None:
+def test_a_tab_offers_the_valid_words(typed: list[str], wanted: list[str]) -> None:
     assert offered(*typed) == wanted
 
 
@@ -80,7 +80,7 @@ def test_a_name_that_a_shell_would_expand_is_not_offered() -> None:
 
 
 @pytest.mark.usefixtures("contexts")
-def test_bash_is_given_what_follows_the_last_break_of_the_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bash_gets_the_part_after_the_last_word_break(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_bash(monkeypatch, "run", "--context", "arn") == ["plain,arn:aws:eks/one"]
     assert in_bash(monkeypatch, "run", "--context", "arn", ":") == ["plain,aws:eks/one"]
     assert in_bash(monkeypatch, "run", "--context", "arn", ":", "aw") == ["plain,aws:eks/one"]
@@ -118,7 +118,7 @@ def test_a_broken_kubeconfig_has_no_names(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_is_the_same_wherever_it_is_made(shell: str) -> None:
+def test_a_completion_script_is_the_same_on_every_machine(shell: str) -> None:
     """It depends on no cluster and on no variable."""
     made = [
         CliRunner().invoke(cli, ["completion", shell], env={"KUBECONFIG": config, "KLEADER_RUN_LOCK": lock})
@@ -128,7 +128,7 @@ def test_a_script_is_the_same_wherever_it_is_made(shell: str) -> None:
     assert "_KLEADER_COMPLETE" in made[0].stdout
 
 
-def test_another_shell_is_usage() -> None:
+def test_an_unknown_shell_is_a_usage_error() -> None:
     result = CliRunner().invoke(cli, ["completion", "tcsh"])
     assert result.exit_code == 2
     assert "'tcsh' is not one of" in result.output

@@ -81,7 +81,7 @@ def test_preferred_holder_is_read(lock: CoordinatedLease) -> None:
     ],
     ids=["named", "another preferred", "led", "client-go", "acquired", "kleader", "malformed", "no spec"],
 )
-def test_lease_is_untouched_only_if_no_candidate_has_written_it(
+def test_lease_was_never_held_only_if_no_candidate_has_written_it(
     lock: CoordinatedLease, found: dict[str, Any], *, untouched: bool
 ) -> None:
     assert lock.observed(found).pristine is untouched

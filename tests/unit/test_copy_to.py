@@ -35,12 +35,12 @@ def files(below: Path) -> dict[str, tuple[str, int]]:
     return {str(path.relative_to(below)): (path.read_text(), path.stat().st_mode) for path in found}
 
 
-def test_all_of_the_tree_is_copied(tree: Path, tmp_path: Path) -> None:
+def test_the_whole_tree_is_copied(tree: Path, tmp_path: Path) -> None:
     assert copy(tmp_path / "copy") == 0
     assert files(tmp_path / "copy") == files(tree)
 
 
-def test_a_volume_keeps_its_mode(tree: Path, tmp_path: Path) -> None:
+def test_the_target_volume_keeps_its_mode(tree: Path, tmp_path: Path) -> None:
     """It is root's, and the init container is not root."""
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy").chmod(0o777)
@@ -49,7 +49,7 @@ def test_a_volume_keeps_its_mode(tree: Path, tmp_path: Path) -> None:
     assert files(tmp_path / "copy") == files(tree)
 
 
-def test_a_program_that_runs_keeps_its_file_when_it_is_copied_anew(tree: Path, tmp_path: Path) -> None:
+def test_a_running_program_keeps_its_file_when_it_is_copied_again(tree: Path, tmp_path: Path) -> None:
     assert copy(tmp_path / "copy") == 0
     with (tmp_path / "copy" / "bin" / "python3").open() as running:
         (tree / "bin" / "python3").write_text("newer")

@@ -27,7 +27,7 @@ from kleader.election.duration import parse, text
         ("100ns", 1e-7),
     ],
 )
-def test_what_go_accepts_is_accepted(written: str, seconds: float) -> None:
+def test_durations_that_go_accepts_are_accepted(written: str, seconds: float) -> None:
     assert parse(written) == pytest.approx(seconds)
 
 
@@ -52,13 +52,13 @@ def test_what_go_accepts_is_accepted(written: str, seconds: float) -> None:
         "++1s",
     ],
 )
-def test_what_go_refuses_is_refused_with_the_spelling_that_would_do(written: str) -> None:
+def test_durations_that_go_refuses_are_refused_with_a_valid_spelling(written: str) -> None:
     with pytest.raises(ValueError, match=r"is not a duration: write it as 15s, 500ms or 1m30s$"):
         parse(written)
 
 
 @pytest.mark.parametrize("written", ["-1s", "-0", "-"])
-def test_a_negative_duration_is_refused_as_such(written: str) -> None:
+def test_a_negative_duration_is_refused_as_negative(written: str) -> None:
     with pytest.raises(ValueError, match=r"is negative$"):
         parse(written)
 
@@ -89,5 +89,5 @@ def test_a_duration_is_written_as_a_person_reads_it(seconds: float, written: str
 
 
 @pytest.mark.parametrize("seconds", [0, 0.001, 0.999, 1.25, 15, 61.5, 86400])
-def test_what_is_written_reads_back(seconds: float) -> None:
+def test_a_written_duration_reads_back(seconds: float) -> None:
     assert parse(text(seconds)) == pytest.approx(seconds)

@@ -39,7 +39,7 @@ def test_an_empty_holder_is_taken_at_once_though_its_record_was_just_written() -
     assert write.record.transitions == free.record.transitions + 1
 
 
-def test_a_held_lock_is_not_taken_when_first_seen_however_old_its_times_are() -> None:
+def test_a_held_lock_is_not_taken_at_its_first_read_whatever_its_times() -> None:
     story = Story()
     stale = story.lock("other", renewed=WALL - 3600 * SECOND, acquired=WALL - 7200 * SECOND)
     story.wakes().reads(stale).idles(14.9)
@@ -107,7 +107,7 @@ def test_another_holders_record_counts_from_the_arrival_of_its_response() -> Non
     story.waits(0.1).asked(e.Write)
 
 
-def test_a_write_answered_after_its_own_renew_deadline_starts_nothing() -> None:
+def test_a_write_answered_after_its_renew_deadline_begins_no_term() -> None:
     """Its record is observed like any other."""
     story = Story().wakes().reads(None)
     landed = story.landed()
@@ -153,7 +153,7 @@ def test_a_watch_event_of_a_pending_write_changes_nothing_before_its_response() 
     story.sees(landed).tell(e.WriteDone(story.pending(e.Write), landed)).asked(e.Acquired)
 
 
-def test_a_late_event_of_the_version_that_is_written_over_changes_nothing() -> None:
+def test_a_late_watch_event_of_the_overwritten_version_is_ignored() -> None:
     story = Story().follows()
     free = story.lock("")
     story.sees(free).fails(Kind.UNREACHABLE).reads(free)
@@ -168,7 +168,7 @@ def test_a_write_that_did_not_arrive_is_sent_again() -> None:
     assert story.reads(free).asked(e.Write).base is free
 
 
-def test_an_answer_starts_nothing_when_the_watch_has_shown_another_holder_before() -> None:
+def test_a_response_begins_no_term_after_the_watch_has_shown_another_holder() -> None:
     story = Story().follows()
     story.sees(story.lock(""))
     landed = story.landed()
@@ -222,7 +222,7 @@ def test_a_record_of_the_previous_elector_is_another_holders() -> None:
 # --- renewTime
 
 
-def test_a_renew_time_is_a_second_after_the_one_it_replaces_where_the_clock_does_not_give_it() -> None:
+def test_a_renew_time_is_at_least_a_second_later_than_the_last() -> None:
     story = Story()
     ahead = story.lock("", renewed=WALL + 30 * SECOND)
     assert story.wakes().reads(ahead).asked(e.Write).record.renewed == WALL + 31 * SECOND

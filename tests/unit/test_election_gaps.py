@@ -93,7 +93,7 @@ def test_a_read_of_a_shorter_record_shortens_no_wait_for_an_earlier_leader() -> 
     assert looked + 60 <= leads_at(story) < looked + 61
 
 
-def test_a_read_of_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration() -> None:
+def test_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration() -> None:
     """It took the lock from a record that hands had made shorter, and had it taken away likewise: 5 s both times."""
     story = Story()
     story.follows(story.lock("nobody", duration=5)).waits(3).tell(e.WatchEnded(denied=True))

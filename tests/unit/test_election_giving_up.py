@@ -171,14 +171,14 @@ def test_wait_live_takes_a_dead_holders_lock_at_expiry() -> None:
     Story(live=True).follows().waits(15).asked(e.Write)
 
 
-def test_wait_live_gives_up_on_a_holder_that_was_seen_to_release() -> None:
+def test_wait_live_gives_up_on_a_holder_that_released() -> None:
     """For cron: a job that ended meanwhile has been run."""
     story = Story(live=True).follows()
     gave_up = story.sees(story.lock("")).asked(e.AcquireFailed)
     assert gave_up == e.AcquireFailed("other has just finished and released the lock; not running again", 124)
 
 
-def test_wait_live_ends_with_125_when_the_api_server_has_not_answered_for_a_lease_duration() -> None:
+def test_wait_live_ends_with_125_after_a_lease_duration_without_a_response() -> None:
     """Or every run of cron would leave one that waits for ever."""
     story = Story(live=True).wakes()
     while not story.all(e.AcquireFailed):

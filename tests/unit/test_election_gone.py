@@ -15,7 +15,7 @@ from tests.support.election import ME, START, TERM, Story, candidate
 # --- gone is not free
 
 
-def test_a_lock_seen_held_and_then_deleted_is_created_only_after_the_holders_duration() -> None:
+def test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration() -> None:
     story = Story().follows(Story().lock("other", duration=40))
     story.waits(30).sees(None)
     assert "acquiring it in 40s" in story.asked(e.Report).message
@@ -75,7 +75,7 @@ def test_a_candidates_record_in_a_new_version_extends_the_wait_of_a_holding_cand
     story.waits(0.1).writes().asked(e.Acquired)
 
 
-def test_a_renewal_that_was_sent_before_safe_at_begins_no_term_when_it_is_answered_after() -> None:
+def test_a_renewal_sent_before_safe_at_and_answered_after_begins_no_term() -> None:
     """It may have been overwritten since: the next one is sent at once, and begins the term."""
     story = Story().follows().sees(None).waits(15).writes().renews(13.9).waits(0.1)
     assert not story.writes(after=1.5).all(e.Acquired)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.keeps)
-def test_a_guard_of_the_table_that_is_taken_away_is_missed(row: Guard) -> None:
+def test_each_guard_of_the_table_is_held_by_its_test(row: Guard) -> None:
     row.run_test()
     with row.taken_away(), pytest.raises((AssertionError, pytest.fail.Exception)):
         row.run_test()

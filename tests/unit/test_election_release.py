@@ -140,7 +140,7 @@ def test_a_candidate_that_never_wrote_has_nothing_to_release() -> None:
     assert story.actions == [e.Unwatch(), e.Released(released=False, why="the lock is not held")]
 
 
-def test_an_acquiring_write_under_way_at_the_end_is_released_and_starts_nothing() -> None:
+def test_a_pending_acquisition_at_the_end_is_released_and_begins_no_term() -> None:
     story = Story().wakes().reads(None).tell(EMPTIED)
     assert story.actions == []
     landed = story.landed()
@@ -150,7 +150,7 @@ def test_an_acquiring_write_under_way_at_the_end_is_released_and_starts_nothing(
     assert story.writes().asked(e.Released).released
 
 
-def test_an_acquiring_write_whose_answer_was_lost_is_released_if_it_happened() -> None:
+def test_an_acquiring_write_without_a_response_is_released_if_it_arrived() -> None:
     story = Story().wakes().reads(None)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).fails(Kind.UNREACHABLE).tell(EMPTIED).asked(e.Get)
@@ -168,14 +168,14 @@ def test_a_replacement_elector_does_not_release_its_predecessors_acquisition() -
     assert not Story(resume_waiting(candidate(), TERM, START)).tell(EMPTIED).asked(e.Released).released
 
 
-def test_an_acquiring_write_without_an_answer_is_not_released_where_an_earlier_holder_may_run() -> None:
+def test_an_unanswered_acquisition_is_not_released_while_an_earlier_holder_may_run() -> None:
     """A creation proves nothing of what was there before."""
     story = Story().follows().sees(None).waits(15)
     assert story.pending(e.Write).base is None
     assert not story.tell(EMPTIED).asked(e.Released).released
 
 
-def test_an_acquiring_write_without_an_answer_at_safe_at_is_released() -> None:
+def test_an_unanswered_acquisition_is_released_at_safe_at() -> None:
     story = Story().follows().waits(15)
     landed = story.landed()
     story.tell(EMPTIED).fails(Kind.UNREACHABLE).reads(landed)
@@ -240,7 +240,7 @@ def test_a_renewal_under_way_does_not_count_as_the_record_of_the_run() -> None:
     assert not story.writes().asked(e.Released).released
 
 
-def test_the_record_of_a_run_is_repeated_until_it_is_answered_or_the_time_is_over() -> None:
+def test_the_record_of_a_run_is_sent_until_answered_or_late() -> None:
     story = Story().leads().tell(KEEPS)
     first = story.landed()
     story.fails(Kind.UNREACHABLE).asked(e.Get)

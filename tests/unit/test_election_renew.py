@@ -30,7 +30,7 @@ def test_a_leader_writes_once_in_each_retry_period() -> None:
         base = story.state.observed
 
 
-def test_a_renewal_that_fails_is_followed_by_a_read_and_an_update_as_in_client_go() -> None:
+def test_a_failed_renewal_is_followed_by_a_read_and_an_update() -> None:
     story = Story().leads()
     assert story.state.observed
     own = story.relabelled(story.state.observed)
@@ -134,7 +134,7 @@ def test_an_answer_that_never_comes_does_not_delay_the_loss() -> None:
     story.waits(0.1).asked(e.Lost)
 
 
-def test_no_request_of_a_leader_may_outlast_its_deadline_or_half_of_it() -> None:
+def test_no_request_of_a_leader_lasts_longer_than_half_its_deadline() -> None:
     story = Story().leads().waits(2)
     assert story.pending(e.Write).timeout == 5
     story.fails(Kind.UNREACHABLE, after=5)
@@ -167,7 +167,7 @@ def test_a_lock_overwritten_with_garbage_is_lost_without_grace() -> None:
     assert story.asked(e.Lost).kill_now
 
 
-def test_a_second_writer_of_the_same_identity_and_incarnation_is_noticed_by_its_renew_time() -> None:
+def test_a_second_writer_with_the_same_incarnation_is_detected_by_its_renew_time() -> None:
     story = Story().leads().waits(2).fails(Kind.CONFLICT)
     story.reads(story.lock(ME, TERM, renewed=WALL + 77 * SECOND))
     assert story.asked(e.Lost).kill_now
@@ -235,7 +235,7 @@ def test_conflicts_without_end_do_not_make_a_leader_spin() -> None:
 # --- gone
 
 
-def test_a_leader_recreates_a_deleted_lock_at_once_and_keeps_its_count_and_its_time() -> None:
+def test_a_leader_recreates_a_deleted_lock_with_its_transitions_and_acquire_time() -> None:
     story = Story()
     story.wakes().reads(story.lock("")).writes()
     acquired = story.state.own_record.acquired

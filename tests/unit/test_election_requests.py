@@ -40,7 +40,7 @@ def given(story: Story, holder: str = ME, **fields: Any) -> Observed:  # noqa: A
 
 
 @pytest.mark.parametrize("request_", [RESIGN, TRANSFER], ids=["resign", "transfer"])
-def test_a_leader_sees_a_request_to_its_term_by_the_conflict_of_its_renewal_and_goes_on_renewing(
+def test_a_leader_finds_a_request_by_a_conflict_and_renews_on(
     request_: Request,
 ) -> None:
     story = sees(Story().leads(), request_)

@@ -68,7 +68,7 @@ def test_a_replacement_elector_keeps_the_terms_deadline_before_it_has_read_the_l
 
 
 @pytest.mark.parametrize(("wait", "given"), [(0.001, 5.0), (4.0, 5.0), (60.0, 60.0), (0.0, None), (None, None)])
-def test_however_short_the_wait_there_is_time_to_find_the_credentials(
+def test_a_short_wait_leaves_time_to_find_the_credentials(
     monkeypatch: pytest.MonkeyPatch, wait: float | None, given: float | None
 ) -> None:
     """Or a wait shorter than a try would try nothing at all on a slow machine."""
@@ -449,7 +449,7 @@ class Undying(ProcessTracker):
 
 
 @pytest.mark.parametrize(("lock", "sweeps"), [(FOR_LIFE, 3), ("lease", 1)])
-def test_an_elector_without_a_lock_stays_while_a_process_does_not_die_if_that_blocks_others(
+def test_an_elector_without_a_lock_stays_while_a_process_does_not_die(
     monkeypatch: pytest.MonkeyPatch, lock: str, sweeps: int
 ) -> None:
     monkeypatch.setattr("os._exit", sys.exit)

@@ -281,7 +281,7 @@ def test_an_ended_elector_is_reaped_while_kleader_waits_for_another_process(scen
     assert scene.elector.due(State.RELEASING, term) == inf
 
 
-def test_an_elector_that_died_before_it_was_asked_for_the_release_is_replaced_for_that(scene: Scene) -> None:
+def test_an_elector_that_died_before_the_release_request_is_replaced(scene: Scene) -> None:
     term = leading()
     scene.theirs[-1].shutdown(socket.SHUT_WR)
     scene.elector.receive(0)
@@ -292,7 +292,7 @@ def test_an_elector_that_died_before_it_was_asked_for_the_release_is_replaced_fo
     assert scene.did == ["start"]
 
 
-def test_an_elector_that_died_after_it_was_asked_for_the_release_is_not_replaced(scene: Scene) -> None:
+def test_an_elector_that_died_after_the_release_request_is_not_replaced(scene: Scene) -> None:
     """The release may have been done, and the record have been put back."""
     term = leading()
     scene.elector.end(term, 0)

@@ -84,7 +84,7 @@ def test_a_status_is_received_as_it_was_sent() -> None:
         (LEADS._replace(renewed=math.inf, silent_since=100.0), 100.1 + D + 20, 503),
     ],
 )
-def test_healthz_fails_twenty_seconds_after_the_lease_has_expired_or_the_elector_has_gone_silent(
+def test_healthz_fails_twenty_seconds_after_an_expiry_or_a_silent_elector(
     last_status: m.Status, now: float, code: int
 ) -> None:
     """client-go's TestLeaderElectionHealthChecker: expired within the tolerance is ok, another's lease too."""
@@ -102,7 +102,7 @@ def test_healthz_answers_at_the_path_of_kube_controller_managers_check(renewed: 
     assert exporter.respond("/healthz/other", "").status == 404
 
 
-def test_a_leader_leads_until_kill_at_even_if_the_supervisor_says_nothing_more() -> None:
+def test_a_leader_counts_as_leading_until_kill_at_if_the_supervisor_is_silent() -> None:
     def response(now: float) -> dict[str, Any]:
         return dict(json.loads(health.leader(LEADS, now).body))
 

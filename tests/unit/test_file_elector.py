@@ -257,9 +257,7 @@ def test_a_directory_of_another_user_is_refused_for_lock_files(tmp_path: Path, m
     assert "is not safe for lock files" in file_lock.unsafe(str(tmp_path))
 
 
-def test_a_lock_file_that_may_not_be_opened_is_named_and_not_its_directory(
-    lock: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_lock_file_is_reported_by_its_own_name(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock.touch()
 
     def refuse(*_: object) -> int:
@@ -304,7 +302,7 @@ def test_a_run_is_kept_in_the_file_and_makes_the_next_one_needless(plan: Plan) -
     assert led(plan).done  # the one before has kept the record, and recorded nothing of its own
 
 
-def test_a_replacement_guard_records_a_run_that_ended_before_its_assignment_was_read(plan: Plan) -> None:
+def test_a_replacement_file_elector_records_a_run_that_ended_earlier(plan: Plan) -> None:
     """The messages come together: a guard that died as the command ended has a successor for this alone."""
     plan = plan._replace(once="k", started=system.clock())
     token = led(plan).token

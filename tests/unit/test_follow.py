@@ -32,6 +32,6 @@ async def _updates_until(end: float) -> list[TrackerUpdate]:
     return updates
 
 
-def test_a_lock_that_does_not_change_is_reported_once_and_then_at_the_instant_that_was_asked_for() -> None:
+def test_an_unchanged_lock_is_reported_once_and_then_at_the_requested_instant() -> None:
     """A command that waits for an hour sleeps for an hour."""
     assert len(asyncio.run(_updates_until(system.clock() + 1.5))) == 2

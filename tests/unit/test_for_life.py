@@ -123,7 +123,7 @@ def test_a_conflict_that_the_watch_explains_is_followed_by_no_read() -> None:
 # --- answers that never came
 
 
-def test_an_acquiring_write_whose_answer_was_lost_begins_a_term_once_a_read_shows_it() -> None:
+def test_an_acquiring_write_without_a_response_begins_a_term_once_read() -> None:
     tale = story().wakes().reads(None)
     landed = tale.landed()
     tale.fails(Kind.UNREACHABLE)

@@ -42,12 +42,12 @@ def test_names_of_local_variables_layout_and_comments_are_free() -> None:
 
 
 @pytest.mark.parametrize("old", ["step.now < MAXIMUM", "cmath.inf", "step.then < LIMIT", "step.now < step"])
-def test_globals_attributes_and_which_names_are_the_same_are_not(old: str) -> None:
+def test_globals_attributes_and_equal_names_are_not_free(old: str) -> None:
     with pytest.raises(ValueError, match="says 0 times, not once"):
         without(old, "0")
 
 
-def test_what_is_there_twice_names_no_guard() -> None:
+def test_a_pattern_that_is_found_twice_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"Lock\.renewed says 3 times, not once: 'step\.now'"):
         without("step.now", "0")
 
@@ -64,17 +64,17 @@ def test_a_local_variable_that_the_old_code_does_not_name_is_an_error() -> None:
     assert "[it for it in step]" in without("step.now < LIMIT", "[it for it in step]")
 
 
-def test_a_hole_is_any_expression_or_statements_and_stays_what_it_was() -> None:
+def test_an_ellipsis_matches_any_code_and_keeps_it() -> None:
     kept = "if True:\n            self.t0 = step.now\n            return max"
     assert kept in without("if ...:\n ...\nelif t:\n self.note(t)", "if True:\n ...")
     assert "return max(0, self.t0)" in without("max(..., self.t0)", "max(0, self.t0)")
 
 
-def test_a_body_that_is_emptied_still_is_one() -> None:
+def test_an_emptied_body_is_valid() -> None:
     assert "elif step:\n            pass\n" in without("self.note(step)", "")
 
 
-def test_a_guard_is_taken_away_in_this_process_and_is_back_after() -> None:
+def test_a_guard_is_taken_away_in_this_process_and_restored() -> None:
     guard = Guard(
         "R", "election.timing:Timing.stop_at", "t + self.renew_deadline", "t", "unit/test_guards.py::holds(5)"
     )
@@ -88,7 +88,7 @@ def holds(t0: float) -> None:
     assert choose(15, 10, 2).stop_at(t0) == t0 + 10
 
 
-def test_a_file_without_a_guard_is_made_from_the_row() -> None:
+def test_a_row_makes_the_file_without_its_guard() -> None:
     guard = Guard("R", "election.timing:Timing.stop_at", "t + self.renew_deadline", "t", "unit/test_guards.py::test_x")
     assert guard.file == "election/timing.py"
     assert "        return t0\n" in guard.applied()

@@ -23,14 +23,14 @@ def test_every_configuration_is_yaml(name: str) -> None:
     assert isinstance(read(name), dict)
 
 
-def test_dependabot_watches_directories_that_have_what_it_updates() -> None:
+def test_dependabot_watches_directories_with_files_of_its_ecosystem() -> None:
     manifests = {"pip": "*.t[ox][mt]*", "gomod": "go.mod", "github-actions": ".github/workflows/*.yml"}
     for update in read(".github/dependabot.yml")["updates"]:
         for directory in update.get("directories") or [update["directory"]]:
             assert list((ROOT / directory.strip("/")).glob(manifests[update["package-ecosystem"]])), directory
 
 
-def test_a_commit_is_checked_by_what_make_lint_runs() -> None:
+def test_the_commit_hook_runs_make_lint() -> None:
     (repository,) = read(".pre-commit-config.yaml")["repos"]
     assert [hook["entry"] for hook in repository["hooks"]] == ["make lint"]
 

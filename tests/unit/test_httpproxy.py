@@ -146,7 +146,7 @@ def test_a_lost_answer_may_leave_the_connection_silent(
     wait_until(lambda: upstream.puts == [b"{}"], "the server has it")
 
 
-def test_an_answered_request_has_happened_and_one_that_the_proxy_alone_has_may_have_not(
+def test_only_an_answered_request_has_certainly_happened(
     seeing: HttpProxy, client: http.client.HTTPSConnection, upstream: Upstream
 ) -> None:
     kept, lost = seeing.on(faults.hold(), method="PUT"), seeing.on(faults.lose("reset"), method="PUT")
@@ -243,7 +243,7 @@ def test_a_call_sees_the_request_before_the_server_does(
     assert seen == [0, 1]
 
 
-def test_what_a_call_raises_fails_the_test(upstream: Upstream) -> None:
+def test_an_exception_in_a_call_fails_the_test(upstream: Upstream) -> None:
     def wrong(_: object) -> None:
         raise AssertionError("alive")
 

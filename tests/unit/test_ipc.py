@@ -179,7 +179,7 @@ def test_a_plan_of_another_version_is_refused(version: object) -> None:
         os.close(fd)
 
 
-def test_a_plan_is_read_as_it_was_saved_whatever_the_command_line_holds() -> None:
+def test_a_plan_reads_back_whatever_the_command_line() -> None:
     """Bytes that are no UTF-8, line ends, and a command line of half a megabyte come back unchanged."""
     command = ["./worker", "\udcff\udc80", "a\nb", "x" * 500_000, "--", "ünï"]
     names = plans.Plan.__annotations__

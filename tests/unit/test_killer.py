@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Processes
 
 
-def test_a_look_that_takes_longer_than_the_attempt_proves_that_no_process_is_alive(
+def test_a_scan_longer_than_the_attempt_can_prove_a_tree_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As with thousands of processes on a busy machine: each attempt ended before its second look, for ever."""
@@ -30,7 +30,7 @@ def test_a_look_that_takes_longer_than_the_attempt_proves_that_no_process_is_ali
     assert killer.kill_until_none(look, 0.1)
 
 
-def test_an_attempt_ends_though_each_look_finds_other_zombies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_ends_even_if_each_scan_finds_new_zombies(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a chain of processes that each start the next and exit: the next means is tried, such as cgroup.kill."""
     pids = iter(range(2, 100))
     clock = iter(range(1000))

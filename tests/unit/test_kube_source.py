@@ -102,7 +102,7 @@ def test_a_list_without_an_end_is_an_error(tokens: Iterable[str], monkeypatch: p
     assert len(api.requested) <= 10
 
 
-def test_the_api_server_leaves_out_leases_that_elect_nobody() -> None:
+def test_heartbeat_leases_are_excluded_by_the_api_server() -> None:
     api = Scripted(page())
     names(of(api))
     assert "fieldSelector=metadata.namespace!=kube-node-lease" in api.requested[0]
@@ -116,7 +116,7 @@ def test_only_the_metadata_of_config_maps_is_requested() -> None:
     assert api.accepted == ["application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"]
 
 
-def test_a_list_whose_pages_are_too_old_is_read_again_in_one() -> None:
+def test_a_list_whose_pages_have_expired_is_read_again_in_one_request() -> None:
     """As client-go's pager does."""
     expired = LockError(Kind.REFUSED, "The provided continue parameter is too old")
     api = Scripted(page("a", more="next"), expired, page("a", "b"))

@@ -203,7 +203,7 @@ ALIVE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", DEAD)
-def test_owner_is_dead_where_its_pod_is_gone_or_ended_and_all_its_containers_terminated(name: str) -> None:
+def test_owner_is_dead_if_its_pod_is_gone_or_all_containers_have_terminated(name: str) -> None:
     """For whatever reason: a node that is shut down gracefully says Terminated, others say nothing."""
     assert is_dead(DEAD[name], "u")
 

@@ -223,7 +223,7 @@ def test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs(tmp_path: P
         os.close(plan)
 
 
-def test_a_text_line_has_the_lock_and_the_role_before_the_sentence_and_marks_what_went_wrong(tmp_path: Path) -> None:
+def test_a_text_line_begins_with_level_lock_and_role(tmp_path: Path) -> None:
     with stderr(tmp_path / "err"):
         log = Log(verbosity=2, lock="lease", name="beat", identity="beat-7f9c4-x7k2p_aa-bb")
         log.info("no namespace yet", event="setting")
@@ -272,9 +272,7 @@ def test_foreign_control_bidi_and_format_characters_are_escaped_and_json_keeps_t
 
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("character", ["\u202e", "\U000e0001", "\x9b", "x"])
-def test_a_line_is_short_enough_for_a_pipe_to_take_it_whole_however_it_is_escaped(
-    tmp_path: Path, form: str, character: str
-) -> None:
+def test_a_line_fits_an_atomic_write_to_a_pipe(tmp_path: Path, form: str, character: str) -> None:
     with stderr(tmp_path / "err"):
         Log(form).info(character * 5000, event="leader_observed")
     assert len((tmp_path / "err").read_bytes()) < select.PIPE_BUF

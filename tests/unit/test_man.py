@@ -78,7 +78,7 @@ def test_a_page_has_every_option_by_all_its_names_and_no_other(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", BESIDE_RUN)
-def test_a_page_refers_to_the_one_of_run_for_its_options_and_names_those_that_it_leaves_out(name: str) -> None:
+def test_a_page_refers_to_the_options_of_run_and_lists_its_exceptions(name: str) -> None:
     text = page(f"kleader-{name}").partition(".Sh DESCRIPTION\n")[2].partition("\n.Bl -tag -width Ds\n.It Fl")[0]
     assert "The options are those of\n.Xr kleader-run 1 ,\n" in text
     taken = {param.name for param in cli.commands[name].params}

@@ -72,7 +72,7 @@ def keys(value: object) -> Iterator[list[str]]:
         yield from keys(each)
 
 
-def test_the_namespace_is_the_context_s_where_there_is_a_kubeconfig_as_kubectl_apply_has_it(tmp_path: Path) -> None:
+def test_the_namespace_is_that_of_the_kubeconfigs_context(tmp_path: Path) -> None:
     """No credential plugin runs for that; an unusable kubeconfig gives a warning."""
     asked, path = tmp_path / "asked", tmp_path / "config"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "touch"}
@@ -107,7 +107,7 @@ def test_the_namespace_is_always_written() -> None:
 
 
 @pytest.mark.parametrize("lock", API_LOCKS)
-def test_the_role_is_what_the_table_of_permissions_says(lock: str) -> None:
+def test_the_role_equals_the_table_of_permissions(lock: str) -> None:
     needed = (*rbac.lock_permissions(lock, "worker"), *rbac.event_permissions())
     assert printed("--lock", lock, "--no-register")["Role"]["rules"] == rbac.role_rules(needed)
     needed = (*needed[:-1], *rbac.registration_permissions("worker"), needed[-1])
@@ -196,7 +196,7 @@ def test_the_command_line_in_the_pods_is_valid() -> None:
 @pytest.mark.parametrize(
     ("word", "written"), [("$HOME", "$HOME"), ("$(A)", "$$(A)"), ("$$", "$$$"), ("a$$(A)$", "a$$$$(A)$")]
 )
-def test_what_the_kubelet_would_replace_is_escaped(word: str, written: str) -> None:
+def test_variables_that_the_kubelet_would_expand_are_escaped(word: str, written: str) -> None:
     """The kubelet expands `$$` to `$`, and `$(NAME)` to a variable."""
     assert container(printed("--", "./worker", word))["args"] == ["./worker", written]
     assert re.sub(r"\$\$", "$", written) == word
@@ -323,7 +323,7 @@ def test_the_kubelet_gives_a_slow_node_five_seconds_to_answer_a_probe() -> None:
     assert container(printed("--http=:8080"))["livenessProbe"]["timeoutSeconds"] == 5
 
 
-def test_the_broad_permission_of_pod_label_is_named_as_a_risk() -> None:
+def test_the_broad_permission_of_pod_label_gives_a_warning() -> None:
     said = invoke("--pod-label=role=on", "--image=i", "--", "./worker")
     assert "the Role may patch every Pod of the namespace" in said.stderr
     assert len(said.stderr.splitlines()) == 1
@@ -336,7 +336,7 @@ def test_a_rollout_never_takes_a_pod_before_the_next_one_is_there() -> None:
     assert spec["minReadySeconds"] == 5
 
 
-def test_the_page_tells_for_each_kind_of_object_that_came_late_the_version_of_kubernetes_that_has_it() -> None:
+def test_the_page_has_the_kubernetes_version_of_each_recent_object_kind() -> None:
     """All other kinds are older than Leases."""
     section = (
         (ROOT / "man/kleader-locks.7").read_text("utf-8").partition(".Sh KUBERNETES VERSIONS\n")[2].partition(".Sh ")[0]
@@ -391,7 +391,7 @@ def test_every_text_is_read_back_as_that_text(text: str) -> None:
         ([], "no command given: kleader manifest [OPTIONS] -- COMMAND"),
     ],
 )
-def test_what_cannot_run_in_a_cluster_is_refused(args: list[str], sentence: str) -> None:
+def test_options_that_cannot_work_in_a_cluster_are_refused(args: list[str], sentence: str) -> None:
     result = invoke(*args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr, shlex.join(args)
@@ -424,7 +424,7 @@ def test_inject_by_an_image_volume_copies_nothing() -> None:
     assert mount in pod["containers"][0]["volumeMounts"]
 
 
-def test_without_inject_nothing_of_it_is_there() -> None:
+def test_a_manifest_without_inject_has_no_init_container() -> None:
     pod = printed()["Deployment"]["spec"]["template"]["spec"]
     assert "initContainers" not in pod
     assert [volume["name"] for volume in pod["volumes"]] == ["tmp"]

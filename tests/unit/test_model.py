@@ -15,7 +15,7 @@ def test_each_rule_that_the_model_can_take_away_is_taken_away_by_a_run() -> None
     assert known == {run.wrong for run in VARIANTS}
 
 
-def test_the_model_s_page_tells_what_each_wrong_variant_shows() -> None:
+def test_the_models_page_says_what_each_wrong_variant_shows() -> None:
     page = (MODEL / "README.md").read_text()
     assert [run.wrong for run in VARIANTS if f"| {run.wrong} |" not in page] == []
 

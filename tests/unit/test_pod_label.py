@@ -69,7 +69,7 @@ def test_a_term_that_ends_at_once_never_writes_the_leaders_value(end: str) -> No
     asyncio.run(story())
 
 
-def test_a_leaders_value_without_an_answer_is_overwritten_once_more_when_it_can_no_longer_arrive() -> None:
+def test_an_unanswered_leaders_label_is_overwritten_once_it_can_no_longer_arrive() -> None:
     async def story() -> list[str]:
         label = Scripted("leader")
         label.leads()

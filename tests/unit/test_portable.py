@@ -19,11 +19,11 @@ NAMES = ["MISSING", *(name for name, value in vars(system).items() if getattr(va
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_has_all_that_linux_has(name: str) -> None:
+def test_the_portable_platform_has_every_function_of_linux(name: str) -> None:
     assert hasattr(portable, name)
 
 
-def test_it_says_in_words_what_is_missing() -> None:
+def test_the_portable_platform_reports_missing_guarantees() -> None:
     assert "does not die with kleader" in portable.MISSING
     assert system.MISSING == ""
 
@@ -58,7 +58,7 @@ def test_the_timer_makes_poll_wake_no_earlier() -> None:
     assert portable.clock() >= at
 
 
-def test_the_link_is_a_stream_that_tells_of_the_others_end() -> None:
+def test_the_link_reports_the_end_of_its_peer() -> None:
     ours, theirs = portable.link_pair()
     theirs.close()
     assert ours.recv(1) == b""
@@ -82,7 +82,7 @@ def test_signals_are_queued() -> None:
     assert done.stdout.split() == [str(int(signal.SIGTERM)), "[]"]
 
 
-def test_the_null_guards_do_nothing() -> None:
+def test_the_null_kill_timer_has_no_effect() -> None:
     portable.KillTimer().arm(0)
     portable.die_with_parent(signal.SIGKILL)
     portable.adopt_orphans()

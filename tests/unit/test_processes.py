@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Processes
 
 
-def test_a_process_and_what_it_left_are_alive_until_they_have_ended(processes: Processes, tmp_path: Path) -> None:
+def test_a_process_and_its_descendants_are_alive_until_they_end(processes: Processes, tmp_path: Path) -> None:
     left = tmp_path / "left"
     process = processes.start(["sh", "-c", f"setsid sleep 600 & echo $! >{left}; sleep 600"])
     wait_until(lambda: left.exists() and left.read_text().endswith("\n"), "what it leaves")

@@ -30,7 +30,7 @@ def row(table: Table, name: str) -> list[str]:
     return next(line for line in table.text().splitlines() if line.startswith(name)).split()
 
 
-def test_a_row_tells_the_trials_with_their_bound_the_smallest_gap_and_the_longest_pause(table: Table) -> None:
+def test_a_row_has_trials_bound_smallest_gap_and_longest_pause(table: Table) -> None:
     table.trial("kill", [0.5, 0.75], 3.25, 9, late=False, counts=True)
     table.trial("kill", [0.02], 0.02, 8, late=True, counts=True)
     table.trial("kill", [], 0, 8, late=False, counts=False)
@@ -38,7 +38,7 @@ def test_a_row_tells_the_trials_with_their_bound_the_smallest_gap_and_the_longes
     assert table.problems(0) == []
 
 
-def test_an_overlap_counts_once_and_is_a_problem_and_there_is_no_bound_then(table: Table) -> None:
+def test_an_overlap_counts_once_and_leaves_no_bound(table: Table) -> None:
     table.trial("kill", [], 0, 8, late=False, counts=True)
     assert table.news("fleet", "kill", {("a", "b"): "for 1 ms"}) == ["for 1 ms"]
     assert table.news("fleet", "stop", {("a", "b"): "for 9 ms"}) == []

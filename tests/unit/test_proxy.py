@@ -119,7 +119,7 @@ def test_a_fin_passes(proxy: Proxy) -> None:
         assert one.recv(1) == b""
 
 
-def test_silence_holds_old_and_new_connections_open_and_loses_nothing(proxy: Proxy, echo: Echo) -> None:
+def test_silence_holds_connections_open_and_loses_no_bytes(proxy: Proxy, echo: Echo) -> None:
     with connect(proxy.port) as old:
         assert ask(old, b"before") == b"before"
         proxy.switch("silent")

@@ -174,7 +174,7 @@ def test_a_candidate_that_leads_within_the_delay_sends_no_request(monkeypatch: p
     play(story())
 
 
-def test_nothing_is_written_with_no_register() -> None:
+def test_a_candidate_with_no_register_writes_no_entry() -> None:
     async def story() -> None:
         one = make(registers=False)
         one.follow(state(Phase.FOLLOWING))
@@ -184,7 +184,7 @@ def test_nothing_is_written_with_no_register() -> None:
     play(story())
 
 
-def test_a_replacement_elector_removes_what_its_predecessor_has_written() -> None:
+def test_a_replacement_elector_removes_its_predecessors_entry() -> None:
     """The entry is the process's own, whichever of its electors writes it."""
 
     async def story() -> None:

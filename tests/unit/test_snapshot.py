@@ -64,7 +64,7 @@ def test_a_config_map_that_one_pod_owns_is_a_leader_for_life_lock() -> None:
 
 
 @pytest.mark.parametrize("owners", [[], [POD, POD], [{**POD, "kind": "Node"}]])
-def test_a_config_map_without_one_pod_as_owner_is_a_malformed_lock_if_kleader_wrote_it_and_none_otherwise(
+def test_a_config_map_of_kleader_without_an_owning_pod_is_a_malformed_lock(
     owners: list[dict[str, Any]],
 ) -> None:
     found = config_map("ns", "x", owners=owners)
@@ -108,7 +108,7 @@ def test_a_malformed_record_counts_as_held_and_the_fault_names_object_and_field(
 
 
 @pytest.mark.parametrize("spec", [None, [], "x", {"holderIdentity": "a"}, {"holderIdentity": []}])
-def test_a_lease_is_shown_whatever_its_spec_is(spec: object) -> None:
+def test_a_lease_is_shown_whatever_its_spec(spec: object) -> None:
     found = {**lease("ns", "x", "a", 15), "spec": spec}
     snapshot = decode.lease(found)
     assert snapshot
@@ -127,7 +127,7 @@ def test_unexpected_metadata_raises_no_error(key: str, value: object) -> None:
 # --- what can be said of it
 
 
-def test_one_read_of_a_record_whose_time_is_over_shows_it_as_overdue() -> None:
+def test_one_read_shows_an_expired_record_as_overdue() -> None:
     snapshot = held()
     assert status_from_read(snapshot, WALL + 14 * SECOND).state is LockState.HELD
     assert status_from_read(snapshot, WALL + 14 * SECOND).seconds_left == 1
@@ -135,7 +135,7 @@ def test_one_read_of_a_record_whose_time_is_over_shows_it_as_overdue() -> None:
     assert (status.state, status.seconds_left) == (LockState.OVERDUE, -45)
 
 
-def test_a_watched_lock_expires_by_the_observers_clock_whatever_times_its_record_has() -> None:
+def test_a_watched_lock_expires_by_the_observers_clock_alone() -> None:
     snapshot = held(renewed=0, acquired=None)
     assert status_from_watch(snapshot, 14.9, WALL).state is LockState.HELD
     assert status_from_watch(snapshot, 15, WALL).state is LockState.EXPIRED

@@ -103,9 +103,7 @@ def test_options_that_run_also_has_are_declared_once(command: click.Command) -> 
 
 
 @pytest.mark.parametrize("name", cli.commands)
-def test_help_fits_eighty_columns_and_gives_the_rule_by_which_every_variable_is_named(
-    ask: CliRunner, name: str
-) -> None:
+def test_help_fits_eighty_columns_and_has_the_rule_for_variable_names(ask: CliRunner, name: str) -> None:
     """The variable is the prefix that help names, and the long option in capitals."""
     brief, text = (
         ask.invoke(cli, [name, spelling], prog_name="kleader", terminal_width=80).output
@@ -153,12 +151,12 @@ def test_without_a_cluster_one_line_says_how_to_fix_it(ask: CliRunner) -> None:
         (729 * 86400, "729d"), (731 * 86400, "2y1d"), (8 * 365 * 86400 + 86400, "8y"),
     ],
 )  # fmt: skip
-def test_ages_are_kubectls(seconds: float, said: str) -> None:
+def test_ages_are_formatted_as_by_kubectl(seconds: float, said: str) -> None:
     """Values of duration_test.go in k8s.io/apimachinery, and those at which its units change."""
     assert formatters.human_duration(seconds) == said
 
 
-def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_formatted_as_by_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
     formatters.print_locks([look()], "", with_namespace=False)
     assert capsys.readouterr().out == (
         "NAME   TYPE    STATE   HOLDER   SINCE   RENEWED   EXPIRES   STANDBY     LAST RUN\n"
@@ -166,7 +164,7 @@ def test_a_table_is_kubectls(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_table_that_is_wider_than_the_terminal_is_a_block_of_lines_for_each_lock(
+def test_a_table_wider_than_the_terminal_is_printed_as_blocks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kleader.cli.formatters.os.get_terminal_size", lambda _: os.terminal_size((80, 24)))

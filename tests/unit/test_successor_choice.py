@@ -35,7 +35,7 @@ def choose(to: str, *entries: Registered, kind: str = "lease", denied: bool = Fa
 
 
 @pytest.mark.parametrize(("to", "chosen"), [("", "a_1f"), ("b_1f", "b_1f"), ("b", "b_1f")])
-def test_a_standby_is_chosen_by_its_identity_or_its_pod_and_otherwise_the_best_one(to: str, chosen: str) -> None:
+def test_a_standby_is_chosen_by_identity_or_pod_or_readiness(to: str, chosen: str) -> None:
     assert choose(to, B._replace(since=NOW), A) == chosen
 
 
@@ -61,7 +61,7 @@ def test_a_candidate_that_does_not_wait_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_a_list_that_may_not_be_read_refuses_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_list_refuses_every_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         choose("a_1f", A, denied=True)
     assert ended.value.code == NOT_DONE

@@ -13,7 +13,7 @@ from kleader.supervisor.terminal import Terminal
 
 
 @pytest.mark.parametrize(("own", "ours"), [({7}, True), (set[int](), False)])
-def test_a_child_of_kleaders_own_that_is_still_in_its_group_is_no_other_program(
+def test_a_child_of_kleader_in_its_group_is_no_other_program(
     monkeypatch: pytest.MonkeyPatch,
     own: set[int],
     ours: bool,  # noqa: FBT001 - a value of the table

@@ -18,7 +18,7 @@ def test_stop_and_kill_count_from_before_the_request() -> None:
     assert (timing.stop_at(100), timing.kill_at(100)) == (110, 113)
 
 
-def test_a_command_is_dead_before_a_challenger_may_take_over_with_both_clocks_five_percent_off() -> None:
+def test_a_command_is_dead_before_a_takeover_with_both_clocks_five_percent_off() -> None:
     timing = choose(15, 10, 2)
     dead_on_a_slow_clock = (timing.kill_at(0) + timing.kill) / 0.95
     taken_on_a_fast_clock = timing.lease_duration / 1.05
@@ -55,7 +55,7 @@ def test_client_gos_rules_and_the_whole_second_hold(lease: float, deadline: floa
         (15, 10, {"grace": 3, "skew": 2}, "10s + loss grace 3s + kill budget 500ms + skew 2s = 15.5s exceeds"),
     ],
 )
-def test_what_does_not_fit_into_the_lease_is_refused_with_the_sum(
+def test_timings_that_exceed_the_lease_are_refused_with_their_sum(
     lease: float, deadline: float, given: dict[str, float], the_sum: str
 ) -> None:
     with pytest.raises(TimingError) as refused:
@@ -66,7 +66,9 @@ def test_what_does_not_fit_into_the_lease_is_refused_with_the_sum(
 @pytest.mark.parametrize(
     ("lease", "deadline", "period", "grace"), [(15, 11, 2, 2), (15, 13, 2, 0), (60, 40, 5, 3), (4, 2, 1, 1.1)]
 )
-def test_the_grace_is_three_seconds_or_what_is_left(lease: int, deadline: float, period: float, grace: float) -> None:
+def test_the_grace_is_three_seconds_or_the_rest_of_the_lease(
+    lease: int, deadline: float, period: float, grace: float
+) -> None:
     assert choose(lease, deadline, period).grace == pytest.approx(grace)
 
 

@@ -54,7 +54,7 @@ def lock(holder: str = "a", n: int = 0, kind: str = "lease", **fields: Any) -> L
     return replace(LockSnapshot(kind, "ns", "x", record), **fields)
 
 
-def test_at_first_a_lock_is_reported_with_how_long_its_record_says_that_its_holder_has_led() -> None:
+def test_the_first_report_of_a_lock_has_the_age_in_its_record() -> None:
     assert [change.sentence for change in Story(lock()).first] == ["held by a, for 40s"]
     assert [change.sentence for change in Story(lock("")).first] == ["free"]
 
@@ -65,7 +65,7 @@ def test_a_renewal_shows_only_that_the_holder_is_alive() -> None:
     assert (change.event, change.holder_is_alive) == ("", True)
 
 
-def test_a_label_that_another_client_writes_does_not_put_the_expiry_off() -> None:
+def test_a_label_of_another_client_does_not_delay_the_expiry() -> None:
     story = Story(lock())
     assert story.update(SourceUpdate({lock().key: lock(objects=(ObjectRef("v1", "Lease", "x", "u", "8", "w"),))})) == []
     assert story.passes(15) == ["a has not renewed it for 15s: any candidate may acquire it"]
@@ -121,18 +121,18 @@ def test_an_acquisition_that_is_observed_before_the_expiry_was_reported_is_repor
     assert blind.shows(lock("b"), after=16) == ["b leads instead of a"]
 
 
-def test_an_acquisition_of_a_lock_that_was_held_is_reported_with_the_time_that_was_left() -> None:
+def test_an_acquisition_of_a_held_lock_is_reported_with_the_time_left() -> None:
     assert Story(lock()).shows(lock("b"), after=5) == ["b leads instead of a, which had 10s left"]
 
 
-def test_the_same_holder_may_lead_a_new_term_or_renew_after_its_lease_has_expired() -> None:
+def test_an_expired_holder_may_renew_or_begin_a_new_term() -> None:
     story = Story(lock())
     assert story.shows(lock(n=1, incarnation="i"), after=1) == ["a leads again"]
     story.passes(15)
     assert story.shows(lock(n=2, incarnation="i"), after=2) == ["a has renewed it after all, 2s too late"]
 
 
-def test_a_handover_is_reported_and_then_how_long_it_took_until_the_new_leader_renewed() -> None:
+def test_a_handover_is_reported_and_then_its_duration() -> None:
     """By a kleader, or by client-go, which renews as if it were its own."""
     story = Story(lock(incarnation="i"))
     named = lock("b", 1, handed_over=True)
@@ -151,7 +151,7 @@ def test_a_lock_that_was_handed_over_and_not_acquired_expires() -> None:
     assert story.shows(lock("c", 2), after=0.5) == ["c leads, 500ms after the lease of b had expired"]
 
 
-def test_a_malformed_a_mended_and_a_deleted_lock_are_reported() -> None:
+def test_a_malformed_a_corrected_and_a_deleted_lock_are_reported() -> None:
     story = Story(lock())
     assert story.shows(lock("", fault="the Lease ns/x: broken")) == [
         "malformed, which counts as held: the Lease ns/x: broken"
@@ -193,14 +193,14 @@ def pair(story: Story, holder: str, *, n: int, after: float) -> list[str]:
     return sentences + story.shows(lock(holder, n), source=1, after=0.01)
 
 
-def test_nothing_is_reported_before_every_source_has_been_read() -> None:
+def test_no_lock_is_reported_before_every_source_has_been_read() -> None:
     story = Story(lock(kind="configmap"), sources=2)
     assert (story.first, story.tracker.is_complete) == ([], False)
     (change,) = story.update(SourceUpdate({lock().key: lock()}, is_complete=True), 1)
     assert (change.status.snapshot.kind, change.sentence) == ("configmapsleases", "held by a, for 40s")
 
 
-def test_nothing_is_reported_while_only_one_object_of_a_multilock_has_been_written() -> None:
+def test_no_change_is_reported_between_the_two_writes_of_a_multilock() -> None:
     story = Story(lock(kind="configmap"), sources=2)
     story.update(SourceUpdate({lock().key: lock()}, is_complete=True), 1)
     assert pair(story, "a", n=1, after=2) == []
@@ -208,7 +208,7 @@ def test_nothing_is_reported_while_only_one_object_of_a_multilock_has_been_writt
     assert pair(story, "b", n=3, after=0.02) == ["b leads, 30ms after a had released it"]
 
 
-def test_a_multilock_that_is_acquired_while_its_objects_still_differ_after_a_release_is_reported_as_released() -> None:
+def test_a_multilock_acquired_during_its_release_is_reported_as_released() -> None:
     story = Story(lock(kind="configmap"), sources=2)
     story.update(SourceUpdate({lock().key: lock()}, is_complete=True), 1)
     assert story.shows(lock("", 1, kind="configmap"), after=2) == []

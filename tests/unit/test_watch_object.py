@@ -75,7 +75,7 @@ def states_until_the_end(api: ApiClient, version: str) -> list[str | None]:
     return found
 
 
-def test_a_watch_from_a_forgotten_version_goes_on_if_that_is_still_the_present_one() -> None:
+def test_a_watch_from_a_forgotten_version_continues_if_the_object_is_unchanged() -> None:
     """No change is missing."""
     api = Scripted([TOO_OLD], [line("ADDED", "100"), line("MODIFIED", "101"), line("DELETED", "102")])
     assert states(api, 2) == ["101", None]
@@ -109,9 +109,7 @@ def test_a_watch_ends_if_the_server_calls_every_version_too_old(version: str) ->
 
 
 @pytest.mark.parametrize(("answer", "first"), [(Kind.MISSING, None), (None, "101")], ids=str)
-def test_a_watch_without_a_version_tells_first_that_there_is_no_object_if_that_is_asked_for(
-    answer: Kind | None, first: str | None
-) -> None:
+def test_a_watch_without_a_version_can_report_a_missing_object_first(answer: Kind | None, first: str | None) -> None:
     """It is read when the watch has begun, so that the watch leaves nothing out since."""
     api, read = Scripted([BOOKMARK, line("ADDED", "101"), BOOKMARK]), []
 

@@ -154,7 +154,7 @@ def test_a_rival_that_starts_beside_another_s_command_is_an_overlap(
     assert (overlap.earlier.identity, overlap.later.identity) == ("a", "rival")
 
 
-def test_the_lives_of_a_clash_are_guarded_on(processes: Processes, witness: Witness) -> None:
+def test_an_overlap_with_the_survivor_of_an_overlap_is_found(processes: Processes, witness: Witness) -> None:
     """Who clashed takes the flock once it is free, so that a third finds it held."""
     first = processes.start(witness.command(), env=env("a", 1))
     witness.wait_start(1)
@@ -185,7 +185,7 @@ def test_a_restart_in_place_keeps_its_token(processes: Processes, witness: Witne
     assert witness.handovers() == []
 
 
-def test_term_can_be_ignored_and_delayed(processes: Processes, witness: Witness) -> None:
+def test_a_rival_can_ignore_or_delay_sigterm(processes: Processes, witness: Witness) -> None:
     deaf = processes.start(witness.command("--ignore-term"))
     witness.wait_start(1)
     deaf.signal(signal.SIGTERM)
@@ -200,7 +200,7 @@ def test_term_can_be_ignored_and_delayed(processes: Processes, witness: Witness)
     assert witness.terms()[1].last - told >= 200 * MS
 
 
-def test_int_ends_it_by_the_signal(processes: Processes, witness: Witness) -> None:
+def test_sigint_kills_a_rival(processes: Processes, witness: Witness) -> None:
     process = processes.start(witness.command())
     witness.wait_start()
     process.signal(signal.SIGINT)
@@ -208,7 +208,7 @@ def test_int_ends_it_by_the_signal(processes: Processes, witness: Witness) -> No
     assert witness.terms()[0].main.ended
 
 
-def test_it_ends_when_a_file_appears(processes: Processes, witness: Witness, tmp_path: Path) -> None:
+def test_a_rival_ends_when_its_file_appears(processes: Processes, witness: Witness, tmp_path: Path) -> None:
     process = processes.start(witness.command(f"--exit-when={tmp_path / 'go'}", "--status=3"))
     witness.wait_start()
     (tmp_path / "go").touch()
@@ -229,7 +229,7 @@ def test_a_descendant_has_no_descriptor_but_the_witness_own(processes: Processes
     assert alive(orphan.pid)
 
 
-def test_waiting_in_vain_tells_the_story(processes: Processes, tmp_path: Path) -> None:
+def test_a_wait_in_vain_reports_the_history(processes: Processes, tmp_path: Path) -> None:
     witness = Witness(tmp_path / "witness.log")
     with pytest.raises(WitnessError, match="nothing was written"):
         witness.wait_start(1, timeout=0.01)
