@@ -34,13 +34,21 @@ def copy_to(directory: Path) -> None:
             "this kleader needs the Python that it was installed for: only one of the standalone archive copies itself",
             FAILED,
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    for part in tree.iterdir():  # not the tree itself: DIR may be a volume, whose mode only root can change
-        shutil.copytree(part, directory / part.name, copy_function=_replace, dirs_exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)  # its mode stays: of a volume, only root can change it
+        for part in sorted(tree.rglob("*")):
+            _copy(part, directory / part.relative_to(tree))
+    except OSError as error:
+        fail(f"cannot copy kleader to {directory}: {error.strerror}", FAILED)
 
 
-def _replace(source: str, place: str) -> None:
-    """Copy a file to a new one that takes the name at once."""
-    new = f"{place}.new"
-    shutil.copy(source, new)
-    os.replace(new, place)
+def _copy(part: Path, place: Path) -> None:
+    """Copy a directory without its content, or a file to a new one that takes the name at once."""
+    if part.is_dir():
+        if not place.is_dir():
+            place.mkdir()
+            place.chmod(0o755)  # whoever may run the copy, by any umask
+    else:
+        new = f"{place}.new"
+        shutil.copy(part, new)
+        os.replace(new, place)

@@ -58,6 +58,14 @@ def test_a_running_program_keeps_its_file_when_it_is_copied_again(tree: Path, tm
     assert files(tmp_path / "copy") == files(tree)
 
 
+def test_what_cannot_be_copied_is_said_in_one_line(tree: Path, tmp_path: Path) -> None:
+    """A volume that is full or read-only fails in the same place."""
+    (tmp_path / "lib").write_text("a file in the place of a directory")
+    result = CliRunner().invoke(cli, ["copy-to", str(tmp_path)])
+    assert result.exit_code == 125
+    assert result.stderr == f"kleader: error: cannot copy kleader to {tmp_path}: File exists\n"
+
+
 def test_an_installation_is_not_copied(tmp_path: Path) -> None:
     """It would not find its Python."""
     result = CliRunner().invoke(cli, ["copy-to", str(tmp_path / "copy")])
