@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage dist standalone image test-standalone test-node fuzz mutants prove nightly model bench lint install clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage dist standalone image test-standalone test-node fuzz mutants prove nightly model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -74,11 +74,12 @@ coverage: environment ## the lines of kleader/ that no test of test-all runs, in
 dist: environment ## the wheel and the source distribution, in dist/
 	$(BIN)/python -m tools.dist
 
-standalone: environment ## dist/kleader-VERSION-linux-ARCHITECTURE.tar.gz, which needs no Python; ARGS='--architecture aarch64'
-	$(BIN)/python -m tools.standalone.build $(ARGS)
+standalone: environment ## dist/kleader-VERSION-linux-ARCHITECTURE.tar.gz, which needs no Python; ARCHITECTURE=
+	$(BIN)/python -m tools.standalone.build $(FOR)
 
 image: environment ## that archive as dist/kleader-VERSION-linux-ARCHITECTURE.oci.tar, an OCI image; no container engine
-	$(BIN)/python -m tools.standalone.build --image $(ARGS)
+	$(BIN)/python -m tools.standalone.build --image $(FOR)
+FOR = $(if $(ARCHITECTURE),--architecture $(ARCHITECTURE))
 
 test-standalone: dist image control-plane ## that archive in images without Python, all built twice; as root, on Debian
 	$(BIN)/python -m pytest tests/standalone $(ARGS)
@@ -131,7 +132,19 @@ ifneq ($(PAGES),)
 endif
 
 install: check-python ## into PREFIX/lib/kleader-VERSION-HASH, PREFIX/bin, PREFIX/share; PREFIX=/usr/local, DESTDIR=
-	@$(PYTHON) -B -m tools.install --destdir '$(subst ','\'',$(DESTDIR))' '$(subst ','\'',$(PREFIX))'
+	@$(PYTHON) -B -m tools.install $(PLACE) $(if $(WHEELHOUSE),--wheelhouse $(call QUOTED,$(WHEELHOUSE)))
+
+install-data: ## the manual pages and the completions alone, for a package; PREFIX=, DESTDIR=; PYTHON= has click
+	@$(PYTHON) -B -m tools.install --data $(PLACE)
+
+uninstall: ## removes what make install made below PREFIX=; a version that still runs stays
+	@$(PYTHON) -B -m tools.uninstall $(PLACE)
+PLACE  = --destdir $(call QUOTED,$(DESTDIR)) $(call QUOTED,$(PREFIX))
+QUOTED = '$(subst ','\'',$(1))'
+
+wheelhouse: WHEELHOUSE = dist/wheelhouse
+wheelhouse: check-python ## the wheels that make install WHEELHOUSE=dist/wheelhouse needs, which then uses no package index
+	@$(PYTHON) -B -m tools.wheelhouse $(call QUOTED,$(WHEELHOUSE))
 
 clean: ## removes .venv, caches and what was built in this tree
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

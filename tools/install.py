@@ -1,7 +1,8 @@
 """Installs kleader: PREFIX/lib/kleader-VERSION-HASH, and a link PREFIX/lib/kleader to it that is switched at once.
 
-``python -m tools.install PREFIX [--destdir DIR]``; `make install` calls it. A tree is complete before it has its
-name, and is never written to or removed afterwards: a kleader that runs keeps its own version to its end.
+``python -m tools.install PREFIX [--destdir DIR] [--wheelhouse DIR]``; `make install` calls it. A tree is complete
+before it has its name, and is never written to afterwards: a kleader that runs keeps its own version to its end.
+PREFIX/share has copies of the files of the tree's share; `make install-data` (``--data``) makes these files alone.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ PROGRAMS = {
     "kubectl_complete-leader": "kleader.cli.kubectl:complete",
 }
 COMPLETIONS = {
-    "bash": "bash-completion/completions/kleader",
-    "zsh": "zsh/site-functions/_kleader",
-    "fish": "fish/vendor_completions.d/kleader.fish",
+    "bash": "share/bash-completion/completions/kleader",
+    "zsh": "share/zsh/site-functions/_kleader",
+    "fish": "share/fish/vendor_completions.d/kleader.fish",
 }
 # The path is the tree's own, not the link's: what this process starts later is of the same version.
 LAUNCHER = """#!{python} -IS
@@ -48,23 +49,32 @@ def main() -> int:
     parser.add_argument(
         "--destdir", default="", help="a directory that stands for / (of a package that is being built)"
     )
+    parser.add_argument("--wheelhouse", default="", help="take the wheels from this directory, not from an index")
+    parser.add_argument("--data", action="store_true", help="the pages and the completions alone; needs click")
     args = parser.parse_args()
     if not Path(args.prefix).is_absolute():
         return _failed(f"PREFIX must be an absolute path: {args.prefix}")
     if re.search(r"\s", python()) or len(python()) > 120:  # noqa: PLR2004 - execve(2): 255 bytes, 127 before Linux 5.1
         return _failed(f"the path of this Python does not fit into a #! line: {python()}")
     os.umask(0o022)
+    root = Path(f"{args.destdir}{args.prefix}")
     try:
-        install(Path(f"{args.destdir}{args.prefix}"), args.destdir)
+        if args.data:
+            install_data(root)
+        else:
+            install(root, args.destdir, args.wheelhouse)
     except PermissionError as error:
         return _failed(f"cannot write to {error.filename}: sudo make install, or make install PREFIX=$HOME/.local")
     except subprocess.CalledProcessError:
-        return _failed(f"could not install what {REQUIREMENTS} names: it needs a package index")
+        if args.data:
+            return _failed(f"the completions need click: install it for {python()}")
+        needed = f"all of it in {args.wheelhouse}" if args.wheelhouse else "a package index, or see make wheelhouse"
+        return _failed(f"could not install what {REQUIREMENTS} names: it needs {needed}")
     return 0
 
 
-def install(root: Path, destdir: str = "") -> Path:
-    """Install below ``root``, which is PREFIX in ``destdir``. The tree."""
+def install(root: Path, destdir: str = "", wheelhouse: str = "") -> Path:
+    """Install below ``root``, which is PREFIX in ``destdir``. The tree. CalledProcessError, PermissionError."""
     lib = root / "lib"
     tree = lib / f"kleader-{version()}-{digest()}"
     lib.mkdir(parents=True, exist_ok=True)
@@ -72,7 +82,7 @@ def install(root: Path, destdir: str = "") -> Path:
         print(f"installing {tree}: fetching and compiling take a minute", flush=True)
         with tempfile.TemporaryDirectory(prefix=".kleader-", dir=lib) as scratch:
             new = Path(scratch, "tree")
-            build(new)
+            build(new, wheelhouse)
             compileall.compile_dir(
                 new, quiet=1, workers=0, stripdir=scratch + "/tree", prependdir=_runs_at(tree, destdir)
             )
@@ -82,24 +92,25 @@ def install(root: Path, destdir: str = "") -> Path:
     _link(lib / "kleader", tree.name)
     for program in PROGRAMS:
         _link(root / "bin" / program, f"../lib/kleader/bin/{program}")
-    for page in sorted((SOURCE / "man").glob("*.[1-9]")):
-        _copy(page, root / "share" / "man" / f"man{page.suffix[1:]}" / page.name)
-    for shell, place in COMPLETIONS.items():
-        _copy(tree / "completion" / shell, root / "share" / place)
+    _copy_data(tree, root)
     print(f"installed {tree}")
     if older := [each.name for each in lib.glob("kleader-*") if each != tree]:
         print(f"left for those that run it, in {lib}: {' '.join(sorted(older))}")
     return tree
 
 
-def build(tree: Path) -> None:
+def install_data(root: Path) -> None:
+    """Install the pages and the completions below ``root``. CalledProcessError where this Python has no click."""
+    with tempfile.TemporaryDirectory() as scratch:
+        add_data(Path(scratch), [sys.executable, "-B", "-m", "kleader"])
+        _copy_data(Path(scratch), root)
+
+
+def build(tree: Path, wheelhouse: str = "") -> None:
     """All that runs, in a new directory."""
-    fetch(tree)
+    fetch(tree, wheelhouse)
     add_kleader(tree, python())
-    (tree / "completion").mkdir()
-    for shell in COMPLETIONS:
-        argv = [str(tree / "bin" / "kleader"), "completion", shell]
-        (tree / "completion" / shell).write_bytes(subprocess.run(argv, capture_output=True, check=True).stdout)
+    add_data(tree, [str(tree / "bin" / "kleader")])
 
 
 def add_kleader(tree: Path, interpreter: str) -> None:
@@ -113,20 +124,42 @@ def add_kleader(tree: Path, interpreter: str) -> None:
         launcher.chmod(0o755)
 
 
-def fetch(tree: Path) -> None:
-    """The packages that kleader needs, from a package index, as their hashes want them, less what it does not use."""
-    pip_install(tree, SOURCE / REQUIREMENTS)
+def add_data(tree: Path, kleader: list[str]) -> None:
+    """The pages, and the completions that a kleader prints, in the tree's share. CalledProcessError."""
+    for page in pages():
+        place = tree / "share" / "man" / f"man{page.suffix[1:]}" / page.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(page, place)
+    for shell, file in COMPLETIONS.items():
+        (tree / file).parent.mkdir(parents=True)
+        printed = subprocess.run([*kleader, "completion", shell], cwd=SOURCE, capture_output=True, check=True).stdout
+        (tree / file).write_bytes(printed)
+
+
+def fetch(tree: Path, wheelhouse: str = "") -> None:
+    """The packages that kleader needs, as their hashes want them, less what it does not use. CalledProcessError."""
+    pip_install(tree, SOURCE / REQUIREMENTS, wheelhouse)
     shutil.rmtree(tree / "bin", ignore_errors=True)  # their programs, for that scratch
     slim(tree)
 
 
-def pip_install(to: Path, requirements: Path) -> None:
-    """Wheels of the hashes that a file names, into a directory. CalledProcessError."""
+def pip_install(to: Path, requirements: Path, wheelhouse: str = "") -> None:
+    """Install wheels of the hashes that a file names into a directory. CalledProcessError."""
+    where = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
+    pip("install", "--no-compile", "--target", str(to), *where, requirements=requirements)
+
+
+def pip(*arguments: str, requirements: Path) -> None:
+    """Run pip of a new virtual environment, for wheels of the hashes that a file names. CalledProcessError."""
     with tempfile.TemporaryDirectory() as scratch:
         venv.create(scratch, with_pip=True)
-        pip = [f"{scratch}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-        wheels = ["--require-hashes", "--only-binary", ":all:", "--no-compile"]
-        subprocess.run([*pip, *wheels, "--target", str(to), "-r", str(requirements)], check=True)
+        argv = [f"{scratch}/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+        subprocess.run([*argv, "--require-hashes", "--only-binary", ":all:", "-r", str(requirements)], check=True)
+
+
+def pages() -> list[Path]:
+    """The manual pages."""
+    return sorted((SOURCE / "man").glob("*.[1-9]"))
 
 
 def version() -> str:
@@ -140,7 +173,7 @@ def digest() -> str:
     made = hashlib.sha256(python().encode())
     files = (path for path in (SOURCE / "kleader").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     tools = (SOURCE / "tools" / tool for tool in ("install.py", "slim.py"))
-    for path in [*tools, SOURCE / REQUIREMENTS, *sorted(files)]:
+    for path in [*tools, SOURCE / REQUIREMENTS, *pages(), *sorted(files)]:
         made.update(f"\0{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
     return made.hexdigest()[:10]
 
@@ -164,12 +197,14 @@ def _link(place: Path, to: str) -> None:
         new.replace(place)
 
 
-def _copy(file: Path, place: Path) -> None:
-    """A file that everybody may read, in the place of what is there."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".kleader-") as scratch:
-        Path(shutil.copy(file, scratch)).replace(place)
-    place.chmod(0o644)
+def _copy_data(tree: Path, root: Path) -> None:
+    """The tree's share, as files that everybody may read, in the place of what is there."""
+    for file in (file for file in (tree / "share").rglob("*") if file.is_file()):
+        place = root / file.relative_to(tree)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".kleader-") as scratch:
+            Path(shutil.copy(file, scratch)).replace(place)
+        place.chmod(0o644)
 
 
 def _failed(why: str) -> int:

@@ -47,7 +47,7 @@ def _copy(part: Path, place: Path) -> None:
     if part.is_dir():
         if not place.is_dir():
             place.mkdir()
-            place.chmod(0o755)  # whoever may run the copy, by any umask
+            place.chmod(0o755)  # the user of the other image runs the copy, whatever the umask is
     else:
         new = f"{place}.new"
         shutil.copy(part, new)

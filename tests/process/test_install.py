@@ -1,4 +1,7 @@
-"""`make install` below a prefix of any name, or a DESTDIR; an upgrade leaves each kleader that runs its own version."""
+"""`make install` below a prefix of any name, or a DESTDIR, and `make uninstall`.
+
+An upgrade and a removal leave each kleader that runs its own version.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +23,7 @@ from tests.process.conftest import guard_of, words
 from tests.process.test_elector import elector_of
 from tests.support.processes import descendants, wait_gone, wait_until
 from tools import install as installer
+from tools.uninstall import uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +48,7 @@ def prefix(tmp_path: Path) -> Path:
 def install(prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Installs this tree as some version of kleader, with the packages of this Python in the place of an index's."""
 
-    def fetch(tree: Path) -> None:
+    def fetch(tree: Path, wheelhouse: str) -> None:
         tree.mkdir()
         for package in PACKAGES.iterdir():
             (tree / package.name).symlink_to(package)
@@ -145,15 +150,65 @@ def test_installing_an_installed_version_writes_nothing(install: Install, prefix
     assert not list(prefix.rglob(".kleader-*"))
 
 
-def make(tmp_path: Path, **places: str) -> subprocess.CompletedProcess[str]:
-    """`make install`; it ends before it fetches anything."""
-    argv = ["make", "--silent", "-C", str(ROOT), "install", *(f"{key}={value}" for key, value in places.items())]
+def files(below: Path) -> set[str]:
+    return {str(path.relative_to(below)) for path in below.rglob("*") if path.is_symlink() or not path.is_dir()}
+
+
+def test_uninstall_removes_every_version_and_no_file_of_another_program(install: Install, prefix: Path) -> None:
+    others = {"bin/other", "lib/kleader-tools/a", "lib/kleader-2.0-doc/a", "share/man/man1/kleader-other.1"}
+    for other in others:
+        (prefix / other).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / other).touch()
+    install("1.0")
+    install("2.0")
+    assert uninstall(prefix) == {}
+    assert files(prefix) == others
+
+
+def test_uninstall_leaves_the_version_that_runs_until_it_has_ended(
+    install: Install, prefix: Path, processes: Processes, witness: Witness, lock: Path
+) -> None:
+    """No kleader can be started meanwhile, and the one that runs still replaces its elector."""
+    old = install("1.0")
+    leader = processes.start(
+        [prefix / "bin/kleader", "run", f"--lock=file:{lock}", "--name=t", "--", *witness.command()]
+    )
+    witness.wait_start()
+    install("2.0")
+    left = uninstall(prefix)
+    assert {tree: str(leader.pid) in pids for tree, pids in left.items()} == {old: True}
+    assert {name for name in files(prefix) if not name.startswith(f"lib/{old.name}/")} == set()
+    os.kill(first := guard_of(leader), signal.SIGKILL)
+    wait_until(lambda: guard_of(leader) != first, "another elector")
+    leader.signal(signal.SIGTERM)
+    assert leader.wait() == 0
+    witness.check(terms=1)
+    assert uninstall(prefix) == {}
+    assert files(prefix) == set()
+
+
+def make(target: str, **places: str) -> subprocess.CompletedProcess[str]:
+    """A target that fetches nothing, or `make install` that ends before it does."""
+    argv = ["make", "--silent", "-C", str(ROOT), target, *(f"{key}={value}" for key, value in places.items())]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
 
 
-def test_a_prefix_that_is_not_absolute_is_refused_in_one_line(tmp_path: Path) -> None:
-    found = make(tmp_path, PREFIX="a b")
+def test_install_data_has_the_pages_and_completions_of_an_installation_and_nothing_else(
+    install: Install, prefix: Path, tmp_path: Path
+) -> None:
+    found = make("install-data", DESTDIR=f"{tmp_path}/a package's", PREFIX="/usr", PYTHON=sys.executable)
+    assert found.returncode == 0, found.stderr
+    tree = install("1.0")
+    packaged = files(tmp_path / "a package's" / "usr")
+    pages = {f"share/man/man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").iterdir()}
+    assert packaged == pages | set(installer.COMPLETIONS.values())
+    assert files(tree / "share") == files(prefix / "share")
+    assert {f"share/{name}" for name in files(tree / "share")} <= packaged
+
+
+def test_a_prefix_that_is_not_absolute_is_refused_in_one_line() -> None:
+    found = make("install", PREFIX="a b")
     assert found.returncode != 0
     assert [line for line in found.stderr.splitlines() if not line.startswith("make: ")] == [
         "error: PREFIX must be an absolute path: a b"

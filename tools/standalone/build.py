@@ -167,7 +167,7 @@ def fill(architecture: Architecture, tree: Path, cache: Path) -> None:
     for rest in (".lock", "CACHEDIR.TAG"):
         (packages / rest).unlink(missing_ok=True)
     install.add_kleader(packages, "/usr/bin/env python3")
-    for page in sorted((SOURCE / "man").glob("*.[1-9]")):
+    for page in install.pages():
         place = tree / "share" / "man" / f"man{page.suffix[1:]}" / page.name
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(page, place)
