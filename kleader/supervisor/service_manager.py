@@ -1,10 +1,12 @@
 """What systemd learns of this kleader, as sd_notify(3) has it: READY=1, STATUS=… and STOPPING=1. It decides nothing.
 
-Every message is one datagram that is sent without waiting. One that finds no room is sent again later.
+Every message is one datagram that is sent without waiting. One for which there is no room, memory or file descriptor is
+sent again later.
 """
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import socket
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
 _SEND_FLAGS = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+_TEMPORARY = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _RESEND_SECONDS = 1.0
 _MAX_LEADER_CHARS = 256
 
@@ -46,10 +49,10 @@ class ServiceManager:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
                 sock.sendto(message.encode(errors="replace"), _SEND_FLAGS, self._address)
-        except BlockingIOError:
-            self.due = now + _RESEND_SECONDS
-            return
         except OSError as error:
+            if error.errno in _TEMPORARY:
+                self.due = now + _RESEND_SECONDS
+                return
             what = f"{NOTIFY_SOCKET}: cannot notify the service manager: {error.strerror or error}"
             self._log.repeated(what, event="notify_failed")
         self._sent = message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import resource
 import select
 import signal
 import socket
@@ -149,15 +150,34 @@ def test_a_missing_service_manager_gives_a_warning(candidate: Start, tmp_path: P
     assert kleader.err.count("NOTIFY_SOCKET: cannot notify the service manager") == 1
 
 
-@pytest.mark.parametrize("manager", ["path"], indirect=True)
-def test_a_leaders_name_cannot_inject_a_notification(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another candidate chose it: a line of it may not stop the unit, or be its main process."""
+@pytest.fixture
+def service_manager(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> ServiceManager:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.env["NOTIFY_SOCKET"])
 
     class WithNotify:
         notify = "kleader"
 
-    service_manager = ServiceManager(cast("Plan", WithNotify()), Log())
+    return ServiceManager(cast("Plan", WithNotify()), Log())
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+def test_a_unit_is_ready_although_kleader_had_no_file_descriptor_left(
+    manager: Manager, service_manager: ServiceManager
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        service_manager.notify(State.WAITING, Term(1), "a", read=True, now=0.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert service_manager.due < math.inf
+    service_manager.notify(State.WAITING, Term(1), "a", read=True, now=service_manager.due)
+    assert manager.until("READY=1") == ["READY=1\nSTATUS=candidate; the leader is a"]
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+def test_a_leaders_name_cannot_inject_a_notification(manager: Manager, service_manager: ServiceManager) -> None:
+    """Another candidate chose it: a line of it may not stop the unit, or be its main process."""
     name = "a\nSTOPPING=1\u2028MAINPID=1" + "\udcff" + "x" * 100_000
     service_manager.notify(State.WAITING, Term(1), name, read=True, now=0.0)
     _, status = manager.until("READY=1")[0].split("\n")
