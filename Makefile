@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage dist standalone image test-standalone test-node fuzz mutants prove nightly model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage dist standalone image test-standalone release-check test-node fuzz mutants prove nightly model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,9 @@ FOR = $(if $(ARCHITECTURE),--architecture $(ARCHITECTURE))
 
 test-standalone: dist image control-plane ## that archive in images without Python, all built twice; as root, on Debian
 	$(BIN)/python -m pytest tests/standalone $(ARGS)
+
+release-check: environment ## versions, tag and CHANGELOG agree; then test-standalone, and what a person still has to do
+	$(BIN)/python -m tools.release
 
 test-node: environment ## kleader in real Pods, on the disposable cluster of KLEADER_TEST_KUBECONFIG; see tests/node/conftest.py
 	$(BIN)/python -m pytest tests/node -n0 $(ARGS)
