@@ -250,48 +250,6 @@ def test_candidate_whose_pod_is_gone_at_the_write_does_not_acquire(pods: Pods, p
 # --- whose owner is dead
 
 
-ALIVE: dict[str, tuple[Any, ...]] = {  # phase, reason, whether the container has ended, and why it was disrupted
-    "pending": ("Pending", "", False),
-    "running": ("Running", "", False),
-    "unknown": ("Unknown", "NodeLost", False),
-    "evicted, and still running": ("Failed", "Evicted", False),
-    "shut down with its node, and still running": ("Failed", "Terminated", False, "TerminationByKubelet"),
-    "evicted in another phase": ("Running", "Evicted", True),
-    "failed by Pod garbage collection": ("Failed", "", True, "DeletionByPodGC"),
-}
-DEAD: dict[str, tuple[Any, ...]] = {
-    "evicted": ("Failed", "Evicted", True),
-    "preempted": ("Failed", "Preempting", True, "PreemptionByScheduler"),
-    "shut down with its node": ("Failed", "Terminated", True, "TerminationByKubelet"),
-    "failed without a reason": ("Failed", "", True),
-    "succeeded": ("Succeeded", "", True),
-}
-
-
-@pytest.mark.parametrize("state", [*ALIVE, *DEAD])
-def test_an_owner_is_dead_only_if_every_container_of_its_pod_has_ended(pods: Pods, state: str) -> None:
-    pods.plant(pods.pod("b"))
-    phase, reason, ended, *disruption = (ALIVE | DEAD)[state]
-    pods.state("b", phase, reason, ended=ended, disruption="".join(disruption))
-    pods.pod("a")
-    assert shown(pods.candidate("a").get()) == ("b", False, state in DEAD, "")
-
-
-def test_missing_container_statuses_do_not_prove_an_owner_dead(pods: Pods) -> None:
-    pods.plant(pods.pod("b"))
-    pods.plane.api.merge(f"{path_of(pods.pods['b'])}/status", {"status": {"phase": "Failed", "reason": "Evicted"}})
-    pods.pod("a")
-    assert shown(pods.candidate("a").get()) == ("b", False, False, "")
-
-
-def test_a_pod_being_deleted_counts_as_alive(pods: Pods) -> None:
-    """Its node may be lost: nobody has said yet that it has ended."""
-    pods.plant(pods.pod("b", node="lost"))
-    pods.plane.api.delete(path_of(pods.pods["b"]))
-    pods.pod("a")
-    assert shown(pods.candidate("a").get()) == ("b", False, False, "")
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "another of its name"])
 def test_a_pod_that_is_gone_is_dead_by_its_uid(pods: Pods, again: bool) -> None:  # noqa: FBT001
     pods.plant(pods.pod("b"))
@@ -541,20 +499,6 @@ def test_leader_is_notified_of_the_end_of_its_own_pod(pods: Pods) -> None:
     with lock.watch(lock.write(None, ME)) as watch:
         pods.remove("a")
         assert shown(later(watch)) == ("a", True, True, "")
-
-
-def test_a_watch_from_a_forgotten_version_ends_if_the_object_has_changed(pods: Pods, own_plane: ControlPlane) -> None:
-    pods.plant(pods.pod("b"))
-    pods.pod("a")
-    lock = pods.candidate("a")
-    seen = lock.get()
-    pods.plane.api.merge(pods.path, {"metadata": {"labels": {"one": "more"}}})
-    own_plane.apiserver.stop()
-    own_plane.apiserver.start()
-    with lock.watch(seen) as watch:
-        with pytest.raises(WatchError, match="has changed before the watch began") as error:
-            watch.next()
-        assert not error.value.ended.denied
 
 
 def test_leader_loses_the_lock_even_if_the_new_owners_pod_is_unreadable(pods: Pods, proxy: HttpProxy) -> None:

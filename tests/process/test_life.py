@@ -138,19 +138,6 @@ def test_many_sigterms_in_a_row_count_as_two(candidate: Start, witness: Witness)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "status"), [
-    (["no-such-command-anywhere"], 127), (["/nowhere/at/all"], 127), (["/etc/passwd"], 126), (["/"], 126),
-])  # fmt: skip
-def test_a_command_that_cannot_be_executed_is_refused_before_the_lock_is_touched(
-    candidate: Start, lock: Path, command: list[str], status: int
-) -> None:
-    kleader = candidate(command)
-    assert kleader.wait() == status
-    assert not lock.exists()
-    assert len(kleader.err.splitlines()) == 1
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("content", "why"), [
     (b"\x7fELF nonsense", "Exec format error"),
     (b"echo hello\n", "Exec format error"),

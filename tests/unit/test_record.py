@@ -11,6 +11,7 @@ from kleader.election.record import (
     MalformedRecordError,
     Record,
     fresh_time,
+    from_annotation,
     from_lease_spec,
     micro_time,
     parse_time,
@@ -132,3 +133,72 @@ def test_a_new_time_does_not_follow_a_clock_that_is_hours_ahead(previous: int | 
 def test_an_endless_duration_without_a_holder_is_ignored(duration: object) -> None:
     """Who finds the lock gone later would add it to a clock."""
     assert from_lease_spec({"holderIdentity": "", "leaseDurationSeconds": duration}).duration == 0
+
+
+NOT_JSON = "it is not JSON"
+NO_OBJECT = "it is not a JSON object"
+
+
+AMBIGUOUS = {
+    "": NOT_JSON,
+    " ": NOT_JSON,
+    "me": NOT_JSON,
+    "{": NOT_JSON,
+    '{"holderIdentity":"a"': NOT_JSON,
+    "[" * 100_000: NOT_JSON,
+    "[]": NO_OBJECT,
+    "5": NO_OBJECT,
+    "true": NO_OBJECT,
+    '"me"': NO_OBJECT,
+    '{"holderIdentity":5}': "holderIdentity is not a string",
+    '{"holderIdentity":["a"],"leaseDurationSeconds":15}': "holderIdentity is not a string",
+    '{"holderIdentity":"a"}': "leaseDurationSeconds is missing",
+    '{"holderIdentity":"a","leaseDurationSeconds":null}': "leaseDurationSeconds is missing",
+    '{"holderIdentity":"a","leaseDurationSeconds":0}': "leaseDurationSeconds is 0",
+    '{"holderIdentity":"a","leaseDurationSeconds":-15}': "leaseDurationSeconds is -15",
+    '{"holderIdentity":"a","leaseDurationSeconds":1e9}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":1000000000}': "leaseDurationSeconds is 1000000000",
+    '{"holderIdentity":"a","leaseDurationSeconds":1.5}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":NaN}': "it is not JSON",
+    '{"holderIdentity":"a","leaseDurationSeconds":true}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":"15s"}': "leaseDurationSeconds is not a whole number",
+    '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":5}': "renewTime is not a time",
+    '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":""}': "renewTime is not an RFC 3339 time",
+    '{"holderIdentity":"","acquireTime":"yesterday"}': "acquireTime is not an RFC 3339 time",
+    '{"holderIdentity":"a","leaseDurationSeconds":15,"leaderTransitions":-1}': "leaderTransitions is -1",
+    '{"holderIdentity":"","leaderTransitions":"many"}': "leaderTransitions is not a whole number",
+    f'{{"holderIdentity":"{"h" * 200_000}","leaseDurationSeconds":15}}': "holderIdentity has 200000 characters",
+}
+
+
+def test_an_ambiguous_annotation_is_malformed_and_the_error_names_the_field() -> None:
+    for text, sentence in AMBIGUOUS.items():
+        with pytest.raises(MalformedRecordError) as error:
+            from_annotation(text)
+        assert str(error.value).startswith(sentence), text[:100]
+        assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        ("null", Record()),
+        ("{}", Record()),
+        ('{"holderIdentity":null}', Record()),
+        ('{"holderIdentity":"","leaseDurationSeconds":-1}', Record()),  # of nobody it says nothing
+        ('{"holderIdentity":"a","leaseDurationSeconds":"15"}', Record("a", 15)),
+        ('{"HOLDERIDENTITY":"a","leasedurationseconds":15}', Record("a", 15)),
+        ('{"holderIdentity":"a","leaseDurationSeconds":15,"strategy":"x","preferredHolder":"b"}', Record("a", 15)),
+        (
+            '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":"2026-11-21T10:05:00+01:00"}',
+            Record("a", 15, None, NOV_21),
+        ),
+        (
+            '{"holderIdentity":"a","leaseDurationSeconds":15,"renewTime":"2026-11-21 09:05:00.5"}',
+            Record("a", 15, None, NOV_21 + SECOND // 2),
+        ),
+    ],
+    ids=["null", "empty", "no holder", "free", "text", "case", "newer", "zone", "no zone"],
+)
+def test_an_unambiguous_annotation_of_another_writer_is_read(text: str, record: Record) -> None:
+    assert from_annotation(text) == record
