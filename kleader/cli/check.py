@@ -63,7 +63,7 @@ def check(command: tuple[str, ...], output: str | None, **params: Any) -> None: 
     """
     if not command and not params["name"] and not params["lock"][1]:
         raise click.UsageError(
-            "give the lock's --name, or the command that names it: kleader check [OPTIONS] -- COMMAND"
+            "which lock? give --name, or the command after which it is named: kleader check [OPTIONS] -- COMMAND"
         )
     report = Report(lambda result: None if output else click.echo(result.line))
     _run_checks(list(command) or ["command"], params, report)

@@ -94,7 +94,7 @@ class FollowedLock:
     def _fail_if_permanent(self, error: LockError) -> None:
         if error.failure.kind in _PERMANENT:
             denied = self._permissions and error.failure.kind is Kind.DENIED
-            fail(f"{error}{f'; this takes {self._permissions}' if denied else ''}", FAILED)
+            fail(f"{error}{f'; this command needs {self._permissions}' if denied else ''}", FAILED)
 
     def fail_late(self, problem: str, message: str, status: int) -> NoReturn:
         """Exit with the message and status, or with 125 if a problem kept the lock's state unknown."""

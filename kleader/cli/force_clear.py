@@ -57,7 +57,7 @@ async def clear(query: Query, timeout: float, form: str, *, now: bool, yes: bool
                 lock.end = max(lock.end, system.clock()) + duration
             elif any(change.event not in {"present", "expired"} for change in changes):
                 fix = "ask it without --force" if status.snapshot.incarnation else "end its process"
-                fail(f"{_holder(status)} is alive, it has just written the lock: {fix}", NOT_DONE)
+                fail(f"{_holder(status)} is alive, because it has just written the lock: {fix}", NOT_DONE)
             is_silent = status.state in {LockState.EXPIRED, LockState.MALFORMED} and system.clock() >= unchanged_at
             if now or is_silent:
                 for part, observed in first.items():
@@ -103,7 +103,7 @@ async def _release(lock: FollowedLock, part: ObjectLock, first: Observed) -> Non
         if observed is None or not (observed.record.holder or observed.fault):
             return
         if _record_as_written(observed) != _record_as_written(first):
-            fail("the lock was written just now: it is not cleared", NOT_DONE)
+            fail("the lock was written just now, so it is not cleared: try again", NOT_DONE)
         instant = fresh_time(observed.record.renewed, time.time_ns() // 1000, part.properties.tick)
         try:
             record = Record("", DURATION, instant, instant, _transitions(observed))

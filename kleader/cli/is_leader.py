@@ -37,7 +37,7 @@ def is_leader(name: str | None, namespace: str | None) -> None:
     if name is None and (name := os.environ.get("KLEADER_NAME") or None):
         namespace = namespace or os.environ.get("KLEADER_NAMESPACE") or None
     if name is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
-        fail("outside a Pod the lock's --name is needed: a kleader of any lock may run on this machine", FAILED)
+        fail("which lock? give --name: outside a Pod, several locks may run on this host", FAILED)
     answers = status_socket.ask(name, _ANSWER_SECONDS)
     matching = [
         answer for answer in answers.received if name in {None, answer.name} and namespace in {None, answer.namespace}
@@ -47,7 +47,7 @@ def is_leader(name: str | None, namespace: str | None) -> None:
         found = ", ".join(
             sorted(locks) + [f"one of {silent} that does not answer" for silent in sorted(answers.silent)]
         )
-        fail(f"more than one lock runs on this host: {found}; choose one with --name (and -n)", FAILED)
+        fail(f"more than one lock runs on this host: {found}: choose one with --name (and -n)", FAILED)
     if any(answer.leads for answer in matching):
         click.echo("leader")
     elif answers.silent:

@@ -147,14 +147,14 @@ def _leader(query: Query, status: LockStatus | None) -> LockStatus:
         fail(f"the two objects of the lock {query.name} {why}", NOT_DONE)
     holder = holder_of(term_of(status))
     if status.snapshot.handed_over:
-        fail(f"the lock was just handed over to {holder}, which has not taken it yet", NOT_DONE)
+        fail(f"the lock was just handed over to {holder}, which has not taken it yet: try again", NOT_DONE)
     if status.state is not LockState.FREE and not status.snapshot.incarnation:
         _fail_foreign(holder)
     return status
 
 
 def _fail_foreign(holder: str) -> NoReturn:
-    fix = "end its process, or see --force of kleader resign"
+    fix = "end its process, or see kleader resign --force"
     fail(f"held by {holder}, which is not run by kleader and ignores requests: {fix}", NOT_DONE)
 
 
@@ -166,11 +166,11 @@ def _fail_expired(status: LockStatus) -> NoReturn:
 async def _ask_to_hand_over(lock: FollowedLock, leader: LockStatus, to: str, *, force: bool) -> tuple[Term, str]:
     """The term that was asked to end, and the candidate that is to lead next."""
     if leader.state is LockState.FREE:
-        fail("the lock has no leader that could hand it over", NOT_DONE)
+        fail("the lock is free: no leader can hand it over", NOT_DONE)
     if leader.snapshot.record.holder == to:
         fail(f"{to} leads already", NOT_DONE)
     if leader.snapshot.non_expiring:
-        fail("a lock that belongs to a Pod cannot be handed over: use kleader resign", NOT_DONE)
+        fail("a leader-for-life lock cannot be handed over, because it belongs to a Pod: use kleader resign", NOT_DONE)
     term = term_of(leader)
     request = await _write_request(lock, Request(*term, to), chooses=not force)
     if request:
@@ -219,6 +219,6 @@ def refuse_lock_file(query: Query) -> None:
         with open(path, "rb") as opened:
             pid = (file_lock.read_record(opened.fileno()) or {}).get("pid")
     except (OSError, LockError) as error:
-        fail(f"a lock file takes no requests: {error}", NOT_DONE)
+        fail(f"the leader of a lock file takes no requests: {error}", NOT_DONE)
     how = f"kill -TERM {pid}" if isinstance(pid, int) else "TERM"
-    fail(f"a lock file takes no requests: its leader is on this machine; end it with {how}", NOT_DONE)
+    fail(f"the leader of a lock file takes no requests: end it on this machine with {how}", NOT_DONE)

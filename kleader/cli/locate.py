@@ -39,7 +39,7 @@ def query(params: dict[str, Any], argument: str | None, *, one_lock: bool = Fals
     """The locks that the options and NAME name; click.UsageError, with ``one_lock`` also if they name none."""
     given = click.get_current_context().get_parameter_source("name") is click.core.ParameterSource.COMMANDLINE
     if argument and given and params["name"] != argument:
-        raise click.UsageError(f"NAME {argument} and --name {params['name']} are two locks: leave one out")
+        raise click.UsageError(f"NAME {argument} and --name {params['name']} are different locks: give one")
     name = argument or params["name"] or ""
     kind, path = params["lock"] or ("", "")
     if one_lock and not name and not path:

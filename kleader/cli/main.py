@@ -177,7 +177,7 @@ def main(program: str = "kleader") -> None:
     if os.getpid() == 1:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     if sys.platform not in SUPPORTED:
-        fail(f"{sys.platform} is not supported: Linux is, and macOS with limits", FAILED)
+        fail(f"{sys.platform} is not supported: use Linux, or macOS with limits", FAILED)
     if COMPLETION_VARIABLE in os.environ:
         from kleader.cli.completion import answer_shell
 

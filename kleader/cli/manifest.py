@@ -109,12 +109,12 @@ def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 -
     from kleader.cli.yaml_output import as_yaml
 
     if params["lock"][0] == "file":
-        raise click.UsageError("--lock file: Pods do not share a machine's file; choose a lock in the cluster")
+        raise click.UsageError("--lock file does not work between Pods, which share no file: choose another lock type")
     plan, warnings = make_plan(list(command), {**params, **NOT_IN_A_POD}, for_pods=True)
     _check(plan, params["image"], params["inject"])
     _check_version(params["kube_version"], flow_schema=params["flow_schema"])
     if params["image_volume"] and params["inject"] is None:
-        raise click.UsageError("--image-volume says how --inject mounts its image: give --inject IMAGE")
+        raise click.UsageError("--image-volume needs --inject IMAGE: it says how that image is mounted")
     for warning in [*warnings, _RISK] if plan.pod_label else warnings:
         warn(warning)
     image = params["image"] or f"registry.example/{plan.name}"

@@ -132,7 +132,9 @@ def timings(params: dict[str, Any]) -> timing.Timing:
     except timing.TimingError as error:
         raise click.UsageError(str(error)) from None
     if times.kill <= 0:
-        raise click.UsageError(f"kill budget {text(times.kill)}: SIGKILL takes some time; 500ms is the default")
+        raise click.UsageError(
+            f"kill budget {text(times.kill)} is too short, because SIGKILL takes time: the default is 500ms"
+        )
     if times.lease_duration > LONGEST_DURATION:
         limit = text(LONGEST_DURATION)
         raise click.UsageError(f"lease duration {text(times.lease_duration)} is longer than a year: {limit} at most")
@@ -156,9 +158,11 @@ def _coordinated(params: dict[str, Any], lock: str, identity: str, warnings: lis
     if not lock or not params["coordinated"]:
         return False
     if lock != "lease":
-        raise click.UsageError(f"--coordinated: the control plane names leaders only of Leases, not with --lock {lock}")
+        raise click.UsageError(
+            f"--coordinated does not work with --lock {lock}: the control plane chooses leaders only of Leases"
+        )
     if not binary:
-        raise click.UsageError("--coordinated needs --binary-version: the control plane chooses by versions")
+        raise click.UsageError("--coordinated needs --binary-version: the control plane chooses the leader by versions")
     if emulation and types.precedence(emulation) > types.precedence(binary):
         raise click.UsageError(f"--emulation-version {emulation} is newer than --binary-version {binary}")
     types.candidate_name(identity)
@@ -174,8 +178,8 @@ def _once(params: dict[str, Any], lock: str, warnings: list[str]) -> dict[str, A
         warnings.append(f"{option} does nothing without --once or --once-per")
     if given:
         reasons = {
-            "without an election nothing keeps a record of a run; leave --leader-elect=false out": not lock,
-            f"the ConfigMap of --lock {FOR_LIFE} is deleted with its Pod, and keeps no record of a run; choose"
+            "without an election no lock records a run; leave --leader-elect=false out": not lock,
+            f"the ConfigMap of --lock {FOR_LIFE} is deleted with its Pod, and with it the record of a run; choose"
             " another lock type": lock == FOR_LIFE,
             "it is for a command that ends; leave --standby out": params["standby"],
             "it must be more than 0s": per is not None and per <= 0,
@@ -195,7 +199,9 @@ def _request_timeout(given: float | None, times: timing.Timing) -> float:
 
 def _stop_signal(number: int | None) -> int:
     if number in {signal.SIGKILL, signal.SIGSTOP}:
-        raise click.UsageError("--stop-signal: no process can handle KILL or STOP; choose another signal")
+        raise click.UsageError(
+            f"--stop-signal {signal.Signals(number).name}: a process cannot handle it; choose another signal"
+        )
     return number or 0
 
 
@@ -216,7 +222,7 @@ def _pod_name(option: str) -> str:
     """The name of this Pod. Only the downward API knows it for certain."""
     if not (pod := os.environ.get("POD_NAME", "")):
         hint = "set it by the downward API, to metadata.name"
-        raise click.UsageError(f"{option} needs the name of the Pod in POD_NAME: {hint}")
+        raise click.UsageError(f"{option} needs the variable POD_NAME, the name of the Pod: {hint}")
     return types.object_name(pod, "POD_NAME")
 
 
@@ -224,8 +230,8 @@ def _own_pod(namespace: str, pod_namespace: str) -> str:
     """The Pod that will own the lock."""
     pod = _pod_name(f"--lock {FOR_LIFE}")
     if pod_namespace and namespace != pod_namespace:
-        where = f"the namespace of its Pod, {pod_namespace} by POD_NAMESPACE"
-        raise click.UsageError(f"--lock {FOR_LIFE} is in {where}: leave -n {namespace} out")
+        where = f"the namespace of its Pod, {pod_namespace} (POD_NAMESPACE)"
+        raise click.UsageError(f"--lock {FOR_LIFE} does not take -n {namespace}: its ConfigMap is in {where}")
     return pod
 
 
@@ -263,12 +269,12 @@ def _name_from_command(command: str, warnings: list[str]) -> str:
     base = os.path.basename(command)
     if _WRAPPERS.fullmatch(base):
         raise click.UsageError(
-            f"give --name: unrelated jobs would share a lock named after {base}, or an upgrade would change its name"
+            f"give --name: unrelated jobs would share a lock named {base}, or an upgrade would change that name"
         )
     name = re.sub(r"[^a-z0-9.-]+", "-", base.lower())
     name = re.sub(r"[-.]*\.[-.]*", ".", name).strip("-.")[:_MAX_NAME].rstrip("-.")
     if not name:
-        raise click.UsageError(f"give --name: {base or command!r} cannot be made the name of a lock")
+        raise click.UsageError(f"give --name: {base or command!r} cannot be turned into the name of a lock")
     if name != base:
         warnings.append(f"the lock is named {name}, after the command {base}: give --name to choose another name")
     return name

@@ -61,5 +61,5 @@ def resign(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click
         api_access.run(leader_requests.resign(query, timeout, form))
         return
     if not params["yes"] and not sys.stdin.isatty():
-        raise click.UsageError("--force needs confirmation: pass --yes without a terminal")
+        raise click.UsageError("--force asks for confirmation, and there is no terminal: give --yes")
     api_access.run(force_clear.clear(query, timeout, form, now=params["now"], yes=params["yes"]))

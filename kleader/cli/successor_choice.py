@@ -57,5 +57,5 @@ def _refuse(standbys: Sequence[Registered], to: str, ready: Sequence[str], *, se
         what = f"the Pod {to} has several candidates; ready: {names}"
     elif any(each.identity == to for each in standbys):
         what = f"the candidate {to} is unhealthy; ready: {names}"
-    never = "candidates of client-go and those with --no-register never are"
+    never = "candidates of client-go and those with --no-register are never registered"
     fail(printable(f"{what}; {never}: {_FORCE}"), NOT_DONE)

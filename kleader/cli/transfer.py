@@ -55,9 +55,11 @@ def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - cli
 
     query, to = locate.query(params, argument, one_lock=True), params["to"]
     if to is None and params["force"]:
-        raise click.UsageError("--force needs --to: the best standby is known from the list of candidates only")
+        raise click.UsageError(
+            "--force needs --to: it does not read the list of candidates, from which the best standby is chosen"
+        )
     if to is not None and not (can_lead(to) and to.isprintable()):
-        raise click.UsageError(f"--to {to[:80]!r} cannot be an identity")
+        raise click.UsageError(f"--to {to[:80]!r} cannot be an identity: give 1 to 1024 printable characters")
     leader_requests.refuse_lock_file(query)
     api_access.run(
         leader_requests.transfer(query, to or "", params["timeout"], params["output"] or "", force=params["force"])

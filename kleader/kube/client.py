@@ -102,7 +102,7 @@ class ApiClient:
         self._success_date = response.headers.get("date", ""), system.clock()
         found = responses.json_object(response.body)
         if found is None:
-            raise self.unreadable("something that is no JSON object")
+            raise self.unreadable("something that is not a JSON object")
         return found
 
     async def watch(
@@ -287,7 +287,7 @@ class ApiClient:
         event = responses.json_object(line) or {}
         kind, found = event.get("type"), event.get("object")
         if not isinstance(kind, str) or not isinstance(found, dict):
-            raise WatchError(str(self.unreadable("something that is no watch event")))
+            raise WatchError(str(self.unreadable("something that is not a watch event")))
         if kind == "ERROR":
             error = _TooOldError if found.get("code") == _GONE else WatchError
             raise error(f"the watch was ended ({responses.status_message(found) or 'without a reason'})")

@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
             ]
             request = h11.Request(method=method, target=self.to.prefix + target, headers=encoded)
         except (h11.LocalProtocolError, UnicodeEncodeError):  # its message would show the token
-            raise ConnectionError("a token or a user's name has characters that no HTTP header can carry") from None
+            raise ConnectionError("a token or a user name has characters that an HTTP header cannot carry") from None
         for event in (request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()):
             data = self._http.send(event)
             if self.closed.is_set() or self._transport is None:
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         while isinstance(head := await self._next_event(), h11.InformationalResponse):
             pass
         if not isinstance(head, h11.Response):
-            raise h11.RemoteProtocolError("the answer has no head")
+            raise h11.RemoteProtocolError("it begins without a status line")
         found: dict[str, str] = {}
         for name, value in ((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers):
             found[name] = f"{found[name]}, {value}" if name in found else value

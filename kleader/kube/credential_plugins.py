@@ -50,7 +50,9 @@ def run_exec_plugin(plugin: dict[str, Any]) -> dict[str, Any]:
 
     name = f"its exec plugin {plugin['command']}"
     if plugin.get("interactiveMode") == "Always":
-        raise KubeconfigError(f"{name} asks at a terminal (interactiveMode: Always), which no candidate has")
+        raise KubeconfigError(
+            f"{name} has interactiveMode Always, but kleader gives it no terminal: use other credentials"
+        )
     spec = {"interactive": False, **({"cluster": plugin["cluster"]} if "cluster" in plugin else {})}
     information = {"kind": "ExecCredential", "apiVersion": plugin["apiVersion"], "spec": spec}
     variables = {variable["name"]: variable.get("value", "") for variable in plugin.get("env", [])}
@@ -77,9 +79,11 @@ def run_exec_plugin(plugin: dict[str, Any]) -> dict[str, Any]:
         found = {"authorization": token and "Bearer " + token, "cert": cert, "key": key}
         found["expires"] = parse_time(expires) / SECOND if expires else None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        raise KubeconfigError(f"{name} printed no ExecCredential with a status") from None
+        raise KubeconfigError(f"{name} did not print an ExecCredential with a status: run it by hand") from None
     if (kind, version) != ("ExecCredential", plugin["apiVersion"]) or not (token or cert) or bool(cert) != bool(key):
-        raise KubeconfigError(f"{name} printed no {plugin['apiVersion']} ExecCredential with a token or a certificate")
+        raise KubeconfigError(
+            f"{name} did not print a {plugin['apiVersion']} ExecCredential with a token or certificate: run it by hand"
+        )
     return found
 
 
@@ -104,7 +108,7 @@ def ask_oidc(config: dict[str, str]) -> dict[str, Any]:
     keys = found.api_key or {}
     token = keys.get("BearerToken") or keys.get("authorization")  # "Bearer TOKEN"; its name changed with 37
     if not token:
-        raise KubeconfigError("its OIDC provider gave no token: its id-token is none")
+        raise KubeconfigError("its OIDC provider gave no token: its id-token is missing or invalid")
     return {"authorization": token}
 
 

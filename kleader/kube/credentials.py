@@ -197,7 +197,9 @@ class Credentials:
                 " its exec plugin may be waiting for a login"
             ) from None
         except ValueError:
-            raise SetUpError(f"cannot read the kubeconfig {path}") from None
+            raise SetUpError(
+                f"cannot read the kubeconfig {path}: the process that reads it ended without an answer"
+            ) from None
         finally:
             if reader.returncode is None:  # timed out or cancelled
                 reader.terminate()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KINDS = ("contexts", "clusters", "users")
 EXEC_API = "client.authentication.k8s.io"
 _AUTHORITY, _CERTIFICATE, _KEY = "certificate-authority", "client-certificate", "client-key"
+_MAX_QUOTED_CHARS = 200
 _PATHS = (_AUTHORITY, _CERTIFICATE, _KEY, "tokenFile")
 # The fields that clientcmd knows, with their types; bytes are in base64. It ignores all others.
 _CLUSTER = {
@@ -63,7 +64,7 @@ def read(options: Mapping[str, str]) -> Entry:
     except OSError as error:
         raise KubeconfigError(f"{error.filename}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise KubeconfigError("it, or what it refers to, is not text") from None
+        raise KubeconfigError("it, or a file that it names, is not UTF-8 text") from None
     except RecursionError:
         raise KubeconfigError("it is nested too deeply") from None
     homes = [path for path in paths(options) if path.startswith("~") and os.path.exists(os.path.expanduser(path))]
@@ -107,12 +108,12 @@ def resolve(files: Iterable[tuple[str, bytes]], options: Mapping[str, str]) -> E
     _check_user(user)
     server = options.get("server") or cluster.get("server", "")
     if not server and named_cluster is None:
-        missing = "its context has no cluster" if context else "it has no current-context: give --context"
-        raise NoClusterError(missing if merged["contexts"] else "it is empty, or does not exist")
+        missing = f"its context {name!r} names no cluster" if context else "it sets no current-context: give --context"
+        raise NoClusterError(missing if merged["contexts"] else "it does not exist, or is empty")
     if not server:
-        raise KubeconfigError("its cluster has no server")
+        raise KubeconfigError(f"its cluster {context.get('cluster', '')!r} has no server: add one, or give --server")
     if cluster.get("proxy-url") and "://" not in cluster["proxy-url"]:
-        raise KubeconfigError("its proxy-url has no scheme: write it as http://HOST:PORT")
+        raise KubeconfigError("the proxy-url of its cluster has no scheme: write it as http://HOST:PORT")
     access: Entry = {
         "server": (server if "//" in server else f"https://{server}"),
         "ca": _text(cluster, _AUTHORITY),
@@ -128,7 +129,7 @@ def resolve(files: Iterable[tuple[str, bytes]], options: Mapping[str, str]) -> E
     certificate = {"cert": _text(user, _CERTIFICATE), "key": _text(user, _KEY)} if _has(user, _CERTIFICATE) else {}
     if access["server"].lower().startswith("https://"):
         if access["insecure"] and access["ca"]:
-            raise KubeconfigError(f"{_AUTHORITY} and insecure-skip-tls-verify are both given: leave one out")
+            raise KubeconfigError(f"its cluster has {_AUTHORITY} and insecure-skip-tls-verify: remove one")
         access |= certificate | _authorization(user, has_certificate=bool(certificate))
         if access.get("exec", {}).get("provideClusterInfo"):
             access["exec"]["cluster"] = _cluster_info(cluster, access)
@@ -141,7 +142,7 @@ def resolve(files: Iterable[tuple[str, bytes]], options: Mapping[str, str]) -> E
 def check_headers(values: Iterable[str]) -> None:
     """KubeconfigError for a value that no HTTP header can carry."""
     if any(c < " " or c == "\x7f" for value in values for c in value):
-        raise KubeconfigError("a token or a name has a control character, such as a line end: it cannot be sent")
+        raise KubeconfigError("a token or a user name in it has a control character, such as a line end: remove that")
 
 
 # --- files
@@ -153,8 +154,8 @@ def _contents(options: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
             yield path, _content(path)
         except FileNotFoundError:
             if options.get("kubeconfig"):  # a file of a list may be missing
-                hint = "; it is one file, a list is given in KUBECONFIG" if os.pathsep in path else ""
-                hint = "; ~ is not expanded" if path.startswith("~") else hint
+                hint = ": --kubeconfig takes one file, KUBECONFIG a list" if os.pathsep in path else ""
+                hint = ": write the home directory in place of ~" if path.startswith("~") else hint
                 raise KubeconfigError(f"it does not exist{hint}") from None
 
 
@@ -186,9 +187,11 @@ def _merged(files: Iterable[tuple[str, bytes]]) -> tuple[Entry, list[str]]:
 
 def _parsed(path: str, data: bytes) -> Entry:
     """The current context of a file, and for each of KINDS its entries by name; paths are made absolute."""
-    whole = _typed(_loaded(data), _FILE, "it")
-    if (whole.get("apiVersion") or "v1", whole.get("kind") or "Config") != ("v1", "Config"):
-        raise KubeconfigError("it is no Config of version v1")
+    whole = _typed(_loaded(data), _FILE, "its content")
+    found = (whole.get("kind") or "Config", whole.get("apiVersion") or "v1")
+    if found != ("Config", "v1"):
+        is_, wanted = (" ".join(pair)[:_MAX_QUOTED_CHARS] for pair in (found, ("Config", "v1")))
+        raise KubeconfigError(f"it is not a kubeconfig: its kind and apiVersion are {is_!r}, not {wanted!r}")
     parsed: Entry = {"current-context": whole.get("current-context", "")}
     directory = os.path.abspath(os.path.dirname(path))
     for kind in KINDS:
@@ -196,7 +199,7 @@ def _parsed(path: str, data: bytes) -> Entry:
         for item in whole.get(kind, []):
             name, entry = item.get("name", ""), item.get(kind[:-1], {})
             if name in parsed[kind]:
-                raise KubeconfigError(f"two of its {kind} have the name {name!r}")
+                raise KubeconfigError(f"two of its {kind} have the name {name!r}: rename one")
             parsed[kind][name] = entry
             plugin = entry.get("exec", {})
             if os.sep in plugin.get("command", ""):  # else it is found on PATH
@@ -220,9 +223,9 @@ def _loaded(data: bytes) -> object:
         found = next(yaml.load_all(data, loader), None)
     except yaml.YAMLError as error:  # whose message may quote a secret
         mark = getattr(error, "problem_mark", None)
-        raise KubeconfigError(f"it is no YAML{f', see line {mark.line + 1}' if mark else ''}") from None
+        raise KubeconfigError(f"it is not YAML{f': see line {mark.line + 1}' if mark else ''}") from None
     except (ValueError, OverflowError):
-        raise KubeconfigError("it is no YAML: a number in it is none") from None
+        raise KubeconfigError("it is not YAML: a number in it is invalid") from None
     return {} if found is None else found
 
 
@@ -253,7 +256,8 @@ def _entry(merged: Entry, kind: str, name: str) -> Entry | None:
     """The entry of that name; None if the name is empty and no entry has it."""
     found: Entry | None = merged[kind].get(name)
     if found is None and name:
-        raise KubeconfigError(f"it has no {kind[:-1]} {name!r}")
+        there = ", ".join(map(repr, merged[kind])) or "none"
+        raise KubeconfigError(f"it has no {kind[:-1]} {name!r}: its {kind} are {there[:_MAX_QUOTED_CHARS]}")
     return found
 
 
@@ -264,7 +268,7 @@ def _has(entry: Entry, key: str) -> bool:
 def _text(entry: Entry, key: str) -> str:
     """The text of KEY-data or of the file in KEY; "" for neither."""
     if entry.get(key) and entry.get(f"{key}-data"):
-        raise KubeconfigError(f"{key} and {key}-data are both given: leave one out")
+        raise KubeconfigError(f"it has {key} and {key}-data: remove one")
     data: bytes = _content(entry[key]) if entry.get(key) else entry.get(f"{key}-data", b"")
     return data.decode()
 
@@ -273,20 +277,24 @@ def _check_user(user: Entry) -> None:
     """KubeconfigError for what clientcmd refuses too."""
     plugin, password = user.get("exec"), user.get("username") or user.get("password")
     if password and (user.get("token") or user.get("tokenFile")):
-        raise KubeconfigError("its user has a token and a password: leave one out")
+        raise KubeconfigError("its user has a token and a password: remove one")
     if _has(user, _CERTIFICATE) and not _has(user, _KEY):
-        raise KubeconfigError(f"its user has a {_CERTIFICATE} and no {_KEY}")
-    if "auth-provider" in user and (plugin is not None or user["auth-provider"].get("name") != "oidc"):
-        raise KubeconfigError("its auth-provider is not oidc, the last that Kubernetes has, or stands beside exec")
+        raise KubeconfigError(f"its user has a {_CERTIFICATE}, but no {_KEY}: add it")
+    if "auth-provider" in user and plugin is not None:
+        raise KubeconfigError("its user has an auth-provider and exec: remove one")
+    if "auth-provider" in user and (name := user["auth-provider"].get("name", "")) != "oidc":
+        raise KubeconfigError(f"its auth-provider is {name!r}: Kubernetes supports only 'oidc', or an exec plugin")
     if plugin is None:
         return
-    version, mode = plugin.get("apiVersion"), plugin.get("interactiveMode")
+    version, mode = plugin.get("apiVersion", ""), plugin.get("interactiveMode", "")
     if version not in {f"{EXEC_API}/v1", f"{EXEC_API}/v1beta1"}:
-        raise KubeconfigError(f"the apiVersion of its exec plugin is neither {EXEC_API}/v1 nor {EXEC_API}/v1beta1")
-    if not plugin.get("command") or not all(variable.get("name") for variable in plugin.get("env", [])):
-        raise KubeconfigError("its exec plugin has no command, or a variable without a name in env")
+        raise KubeconfigError(f"the apiVersion of its exec plugin is {version!r}: write {EXEC_API}/v1 or v1beta1")
+    if not plugin.get("command"):
+        raise KubeconfigError("its exec plugin has no command: add one")
+    if not all(variable.get("name") for variable in plugin.get("env", [])):
+        raise KubeconfigError("the env of its exec plugin has a variable without a name: name it")
     if mode not in {"Never", "IfAvailable", "Always"} and (mode or version.endswith("v1")):
-        raise KubeconfigError("the interactiveMode of its exec plugin is none of Never, IfAvailable and Always")
+        raise KubeconfigError(f"the interactiveMode of its exec plugin is {mode!r}: write Never, IfAvailable or Always")
 
 
 def _impersonation(user: Entry, wanted: str | None) -> list[list[str]]:
@@ -298,7 +306,9 @@ def _impersonation(user: Entry, wanted: str | None) -> list[list[str]]:
         header = "Impersonate-Extra-" + urllib.parse.quote(key, safe="!#$&'*+^`|")
         more += [[header, value] for value in values]
     if more and not name:
-        raise KubeconfigError("as-uid, as-groups and as-user-extra are given without as")
+        raise KubeconfigError(
+            "its user has as-uid, as-groups or as-user-extra without as: add as, the user to impersonate"
+        )
     return [["Impersonate-User", name], *more] if name else []
 
 
@@ -308,7 +318,7 @@ def _authorization(user: Entry, *, has_certificate: bool) -> Entry:
     if file and not token:
         token = _content(file).decode().strip()
         if not token:
-            raise KubeconfigError(f"{file}: it is empty")
+            raise KubeconfigError(f"its tokenFile {file} is empty")
     if token:
         return {"authorization": f"Bearer {token}", "token_file": file}
     if user.get("username"):

@@ -37,7 +37,7 @@ async def list_pages(  # noqa: PLR0913 - a list, and how it is requested
         page = await api.call("GET", target, None, timeout, accept=accept, max_bytes=max_bytes)
         items, metadata = page.get("items") or [], page.get("metadata")
         if not isinstance(items, list) or not isinstance(metadata, dict):
-            raise api.unreadable(f"something that is no list of {plural}")
+            raise api.unreadable(f"something that is not a list of {plural}")
         yield items, metadata
         token = str(metadata.get("continue") or "")
         if not token:

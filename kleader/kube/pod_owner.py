@@ -42,7 +42,7 @@ def invalid_owner(metadata: dict[str, Any]) -> str:
     hint = "give another --name, or delete it if it is not needed"
     if len(names) != 1:
         return f"has {len(names) or 'no'} owner{'s' * (len(names) > 1)}, not one Pod: {hint}"
-    return f"belongs to the {names[0][:_MAX_NAME_LENGTH]}, which is no Pod: {hint}"
+    return f"belongs to the {names[0][:_MAX_NAME_LENGTH]}, which is not a Pod: {hint}"
 
 
 def is_dead(pod: dict[str, Any] | None, uid: str) -> bool:

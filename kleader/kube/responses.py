@@ -75,7 +75,7 @@ def error_of(response: Response, target: str, server: Server) -> LockError:
 
 def unreadable(what: str, server: Server) -> LockError:
     """The error for a response that is not what was requested."""
-    return LockError(Kind.UNREACHABLE, f"{server.name} answered {what}: {server.hint}")
+    return LockError(Kind.UNREACHABLE, f"{server.name} answered with {what}: {server.hint}")
 
 
 def no_response(error: Exception, timeout: float, server: Server) -> str:
@@ -137,7 +137,7 @@ def _error_of(response: Response, target: str, server: Server) -> LockError:
     message = status_message(body) or _plain_text(response) or str(status)
     if status == UNAUTHORIZED:
         hint = f"check the user in {server.source}"
-        return LockError(Kind.DENIED, f"{server.name} does not accept our credentials ({message}): {hint}")
+        return LockError(Kind.DENIED, f"{server.name} does not accept kleader's credentials ({message}): {hint}")
     if status == _THROTTLED:
         pause = _retry_after(response, default=1.0)
         hint = f"it asks for a pause of {text(pause)}; a FlowSchema can put elections first"
@@ -147,7 +147,7 @@ def _error_of(response: Response, target: str, server: Server) -> LockError:
     if status == _NOT_FOUND:
         return _not_served(message, target, server)
     if status == _FORBIDDEN:
-        return LockError(Kind.DENIED, f"{server.name} forbids it ({message}): {server.hint}")
+        return LockError(Kind.DENIED, f"{server.name} forbids the request ({message}): {server.hint}")
     kind = Kind.REFUSED if _BAD_REQUEST <= status < _SERVER_ERROR else Kind.UNREACHABLE
     quoted = f" ({message})" if message != str(status) else ""
     return LockError(kind, f"{server.name} answered {status}{quoted}, not as Kubernetes does: {server.hint}")
@@ -203,7 +203,7 @@ def _forbidden(reasons: set[str], message: str, server: Server) -> LockError:
             Kind.REFUSED, f"{message}: let that admission policy admit it, or give another namespace by -n"
         )
     if '"system:anonymous"' in message:
-        return ForbiddenError(f"{message}: we sent no credentials, check the user in {server.source}")
+        return ForbiddenError(f"{message}: kleader sent no credentials; check the user in {server.source}")
     return ForbiddenError(f"{message}: grant it in a Role, and bind that to this user or service account")
 
 
@@ -229,7 +229,7 @@ def _line(message: str) -> str:
 def _reason(error: Exception) -> str:
     """The system's sentence. asyncio words errors of its own, and one for all addresses of a name."""
     if isinstance(error, h11.ProtocolError):
-        return f"its answer is not HTTP as it should be: {_line(str(error))}"
+        return f"its answer is not valid HTTP: {_line(str(error))}"
     if isinstance(error, OSError) and error.errno and not isinstance(error, (ssl.SSLError, socket.gaierror)):
         return os.strerror(error.errno)
     numbers = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))

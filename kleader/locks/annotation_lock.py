@@ -102,5 +102,5 @@ class EndpointsLock(AnnotationLock):
                 raise
             return
         if not string_map(found.get("spec")).get("selector"):
-            why = "has no selector, and would lose its EndpointSlices to the lock"
+            why = "has no selector, so the lock would replace its EndpointSlices"
             raise LockError(Kind.HOPELESS, f"{service} {why}: give another --name, or --force")

@@ -97,7 +97,9 @@ def open_lock(path: str) -> int:
         hint = "give --lock file:PATH in a directory that you can write to"
         if error.errno in {errno.EACCES, errno.EPERM} and os.path.lexists(path):
             owner = os.lstat(path).st_uid
-            hint = f"it is user {owner}'s: have it opened to this user, or give another --lock file:PATH"
+            hint = (
+                f"it belongs to user {owner}, who has to give this user access to it; or give another --lock file:PATH"
+            )
         raise LockFileError(f"cannot open the lock file {path}: {error.strerror}: {hint}") from None
     if problem := _problem(fd, path):
         os.close(fd)
@@ -152,10 +154,10 @@ def _problem(fd: int, path: str) -> str:
     kind = system.filesystem(found.st_dev)
     if remote(kind):
         hint = "give --lock file:PATH on a local file system, or --lock lease"
-        return f"{path} is on {kind}, where locks are not to be trusted: {hint}"
+        return f"{path} is on {kind}, whose locks are unreliable: {hint}"
     content = os.pread(fd, len(_HEAD), 0)
     if content.strip(b"\0 \n") and content != _HEAD:
-        return f"{path} holds something that kleader did not write: give another --lock file:PATH"
+        return f"{path} has content that kleader did not write: give another --lock file:PATH"
     return ""
 
 

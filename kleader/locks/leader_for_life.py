@@ -317,7 +317,7 @@ class LeaderForLifeLock(ObjectLock):
         pod = await self._pod(self._context.pod, timeout)
         what = f"Pod {self.namespace}/{self._context.pod}"
         if pod is None:
-            hint = "POD_NAME must be the name of the Pod that this runs in, and POD_NAMESPACE its namespace, if set"
+            hint = "set POD_NAME to the name of this Pod, and POD_NAMESPACE to its namespace"
             raise LockError(Kind.HOPELESS, f"there is no {what}: {hint}, by the downward API")
         uid: str = pod["metadata"]["uid"]
         if self._context.uid and self._context.uid != uid:

@@ -54,7 +54,7 @@ async def served_version(api: ApiClient, timeout: float) -> str:
 def _listed(api: ApiClient, found: dict[str, Any], key: str) -> list[dict[str, Any]]:
     items = found.get(key)
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise api.unreadable(f"something that does not say which {key} the group {GROUP} has")
+        raise api.unreadable(f"something that does not list the {key} of the group {GROUP}")
     return items
 
 
@@ -188,7 +188,7 @@ class LeaseCandidate:
         found = string_map(base.get("spec"))
         lease = self._description.lease
         if found.get("leaseName", lease) != lease:
-            what = f"the LeaseCandidate {self._namespace}/{self.identity} is one for the lock {found['leaseName']}"
+            what = f"the LeaseCandidate {self._namespace}/{self.identity} belongs to the lock {found['leaseName']}"
             raise LockError(Kind.REFUSED, f"{what}: give another --identity")
         spec = {
             "leaseName": lease,

@@ -52,7 +52,7 @@ class MultiLock:
         primary = await _find(self._locks[0], end - clock())
         observed = self._together(_Pair(primary, await _find(self._locks[1], end - clock())))
         if observed is None:
-            raise LockError(Kind.MISSING, "there is neither of both locks")
+            raise LockError(Kind.MISSING, "neither of the two objects of the lock exists")
         return observed
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:

@@ -185,7 +185,7 @@ class KubeSource:
         """The lock in an object; None where it keeps none. LockError where this is no such object."""
         metadata = found.get("metadata") if isinstance(found, dict) else None
         if not isinstance(found, dict) or not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-            raise self.api.unreadable(f"something that is no {self.kind.kind}")
+            raise self.api.unreadable(f"something that is not a {self.kind.kind}")
         return self.kind.decode(found)
 
     def _accept(self, partial: str) -> str:

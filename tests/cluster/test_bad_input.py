@@ -93,8 +93,8 @@ ELSEWHERE = ": check what answers there, and" + ADDRESS
 NETWORK = "check the network to it, and" + ADDRESS
 NO_HTTP = "^cannot reach the API server .*; check what answers there, and" + ADDRESS
 BROKEN_OFF = "^cannot reach the API server .*: the connection was closed; " + NETWORK
-NO_JSON = "answered something that is no JSON object" + ELSEWHERE
-NO_LEASE = "answered something that is not the Lease .*" + ELSEWHERE
+NO_JSON = "answered with something that is not a JSON object" + ELSEWHERE
+NO_LEASE = "answered with something that is not the Lease .*" + ELSEWHERE
 GRANT = ": grant it in a Role, and bind that to this user or service account$"
 HEALTH = "; check its health with kubectl get --raw '/readyz[?]verbose'$"
 FULL = ": remove something from it, or give another --name$"
@@ -130,13 +130,13 @@ ANSWERS: dict[str, tuple[Callable[[], Action], str]] = {
     "invalid": (lambda: status(422, "spec: Invalid value"), "refuses the request: spec: Invalid value; check"),
     "unauthorized": (
         lambda: status(401, "Unauthorized"),
-        r"does not accept our credentials \(Unauthorized\): check the user in the kubeconfig \S+ \(context plane\)$",
+        r"not accept kleader's credentials \(Unauthorized\): check the user in the kubeconfig \S+ \(context plane\)$",
     ),
     "forbidden": (lambda: status(403, "no"), "^no" + GRANT),
     "forbidden-page": (lambda: page(403), "forbids it \\(403\\)" + ELSEWHERE),
     "anonymous": (
         lambda: status(403, 'User "system:anonymous" cannot'),
-        r"cannot: we sent no credentials, check the user in the kubeconfig \S+ \(context plane\)$",
+        r"cannot: kleader sent no credentials; check the user in the kubeconfig \S+ \(context plane\)$",
     ),
     "quota": (lambda: status(403, "x is forbidden: exceeded quota: q"), "exceeded quota: q: raise that ResourceQuota"),
     "webhook": (lambda: status(403, 'admission webhook "x" denied the request: no'), "let that admission policy"),
@@ -236,7 +236,7 @@ def test_a_wrong_token_and_an_expired_client_certificate_are_reported(
     started = [start(processes, config) for config in configs]
     for process in started:
         assert re.fullmatch(
-            r"the API server \S+ does not accept our credentials \(Unauthorized\):"
+            r"the API server \S+ does not accept kleader's credentials \(Unauthorized\):"
             r" check the user in the kubeconfig \S+ \(context plane\)",
             verdict(process),
         )
@@ -332,7 +332,9 @@ def test_a_lease_with_fields_that_kleader_cannot_write_back_is_not_taken(
     proxy.on(
         faults.answer(200, shown(namespace, "x", {"holderIdentity": ""}, **metadata)), path="/leases/x", times=None
     )
-    assert re.search("answered a Lease without uid or resourceVersion" + ELSEWHERE, verdict(start(processes, config)))
+    assert re.search(
+        "answered with a Lease without uid or resourceVersion" + ELSEWHERE, verdict(start(processes, config))
+    )
     assert {request.method for request in proxy.requests} == {"GET"}
 
 
@@ -388,10 +390,10 @@ def test_records_with_loose_types_are_read_and_expire(
 WATCHES: dict[str, tuple[Callable[[], Action], str]] = {
     "garbage": (lambda: faults.raw(b"\x00\xff\r\n\r\n"), "cannot reach the API server"),
     "page": (lambda: page(200), "the watch ended"),
-    "array": (lambda: faults.answer(200, b"[]\n"), "answered something that is no watch event"),
+    "array": (lambda: faults.answer(200, b"[]\n"), "answered with something that is not a watch event"),
     "odd-event": (
         lambda: faults.answer(200, b'{"type": 5, "object": []}\n'),
-        "answered something that is no watch event",
+        "answered with something that is not a watch event",
     ),
     "error": (
         lambda: faults.answer(200, b'{"type": "ERROR", "object": {"message": "oops"}}\n'),

@@ -167,7 +167,7 @@ def test_a_service_that_would_lose_its_endpoint_slices_fails_without_force(plane
     config = plane.kubeconfig(namespace=namespace)
     (line,) = Report(config, "--lock=endpoints").of("lock")
     assert line.startswith("fail ")
-    assert "would lose its EndpointSlices" in line
+    assert "the lock would replace its EndpointSlices" in line
     forced = Report(config, "--lock=endpoints", "--force", *PATIENT)
     assert forced.worst() == []
     assert forced.deprecated == 1

@@ -316,7 +316,7 @@ def test_identity_used_for_two_locks_is_reported(coordinated: Coordinated, own_p
     own_plane.api.create(lease_candidate(coordinated.fleet.namespace, "me", "another"))
     process = coordinated.start("me", "1.36.0", "--wait=10s")
     assert process.wait() == FAILED
-    assert "/me is one for the lock another: give another --identity" in process.err
+    assert "/me belongs to the lock another: give another --identity" in process.err
     assert coordinated.candidate("me")
 
 

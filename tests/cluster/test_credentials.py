@@ -289,7 +289,7 @@ def test_no_credential_is_ever_logged(own_plane: ControlPlane, fleet: Fleet, tmp
     fleet.witness.wait_start()
     file.write_text(garbage)
     assert leader.wait() == LOST
-    assert "has characters that no HTTP header can carry" in leader.err
+    assert "has characters that an HTTP header cannot carry" in leader.err
     for process in (candidate, leader):
         assert "s3cret" not in process.err
         assert own_plane.token("admin") not in process.err

@@ -494,8 +494,8 @@ def test_a_missing_namespace_or_pod_is_reported_with_the_option_to_set(crew: Cre
     crew.pod("a")
     uid = crew.pods["a"]["metadata"]["uid"]
     for env, said in (
-        ({"POD_NAME": "nobody"}, f"there is no Pod {crew.namespace}/nobody: POD_NAME must be the name of the Pod"),
-        ({"POD_NAMESPACE": "nowhere"}, "there is no Pod nowhere/a: POD_NAME must be the name of the Pod"),
+        ({"POD_NAME": "nobody"}, f"there is no Pod {crew.namespace}/nobody: set POD_NAME to the name of this Pod"),
+        ({"POD_NAMESPACE": "nowhere"}, "there is no Pod nowhere/a: set POD_NAME to the name of this Pod"),
         ({"POD_UID": "u"}, f"is not the one that this runs in: its uid is {uid}, POD_UID says u"),
     ):
         process = crew.kleader("a", env=env)  # type: ignore[arg-type]

@@ -214,7 +214,7 @@ def test_lease_candidate_left_by_a_crash_is_reused_with_its_foreign_data(known: 
 
 def test_lease_candidate_of_another_lock_is_not_touched(known: Known) -> None:
     theirs = known.plane.api.create(lease_candidate(known.namespace, "me", "other"))
-    with pytest.raises(LockError, match=r"/me is one for the lock other: give another --identity") as error:
+    with pytest.raises(LockError, match=r"/me belongs to the lock other: give another --identity") as error:
         known.registers()
     assert error.value.failure.kind is Kind.REFUSED
     known.leaves()

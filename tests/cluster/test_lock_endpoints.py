@@ -39,7 +39,7 @@ def serve(place: Place, selector: dict[str, str] | None = None) -> None:
 
 def sentence(place: Place) -> str:
     return (
-        f"the Service {place.namespace}/x has no selector, and would lose its EndpointSlices to the lock:"
+        f"the Service {place.namespace}/x has no selector, so the lock would replace its EndpointSlices:"
         " give another --name, or --force"
     )
 
@@ -113,7 +113,7 @@ def test_refused_credentials_delay_the_acquisition_and_are_no_missing_permission
         lock = client.lock(place, server=proxy.url)
         with pytest.raises(LockError) as error:
             lock.write(None, MINE.record)
-        assert "does not accept our credentials" in error.value.failure.message
+        assert "does not accept kleader's credentials" in error.value.failure.message
         assert lock.warnings == []
         assert place.missing()
 

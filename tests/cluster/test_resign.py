@@ -213,7 +213,7 @@ def test_a_client_go_leader_is_refused_and_not_written_to(
         assert "held by foreign, which is not run by kleader and ignores requests" in asked.err
     forced = ask("resign", "--force", "--yes")
     assert forced.wait() == NOT_DONE
-    assert "foreign is alive, it has just written the lock: end its process" in forced.err
+    assert "foreign is alive, because it has just written the lock: end its process" in forced.err
     assert fleet.spec()["holderIdentity"] == "foreign"
     now = ask("resign", "--force", "--now", "--yes")
     assert now.wait() == 0, now.err
@@ -262,7 +262,7 @@ def test_force_does_not_clear_a_living_leader(fleet: Fleet, ask: Ask) -> None:
     fleet.witness.wait_start()
     forced = ask("resign", "--force", "--yes")
     assert forced.wait() == NOT_DONE
-    assert "a is alive, it has just written the lock: ask it without --force" in forced.err
+    assert "a is alive, because it has just written the lock: ask it without --force" in forced.err
     assert fleet.spec()["holderIdentity"] == "a"
 
 

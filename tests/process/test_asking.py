@@ -37,8 +37,8 @@ def test_a_lock_file_takes_no_requests_and_the_error_names_the_process_to_end(
     witness.wait_start()
     asked = run(*COMMANDS[command], "x", f"--lock=file:{lock}")
     assert asked.returncode == 1
-    how = f"end it with kill -TERM {leader.pid}"
-    assert asked.stderr == f"kleader: error: a lock file takes no requests: its leader is on this machine; {how}\n"
+    how = f"end it on this machine with kill -TERM {leader.pid}"
+    assert asked.stderr == f"kleader: error: the leader of a lock file takes no requests: {how}\n"
     assert leader.running
     leader.signal(signal.SIGTERM)
     leader.wait()
@@ -61,7 +61,7 @@ def test_a_missing_lock_is_reported_in_one_line(tmp_path: Path, command: str) ->
 def test_force_without_a_terminal_needs_yes() -> None:
     refused = run("resign", "x", "--force")
     assert refused.returncode == 2
-    assert "--force needs confirmation: pass --yes" in refused.stderr
+    assert "--force asks for confirmation, and there is no terminal: give --yes" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_force_without_a_terminal_needs_yes() -> None:
         (["resign"], "which lock? give its NAME"),
         (["resign", "x", "--now"], "--now needs --force"),
         (["resign", "x", "--yes"], "--yes needs --force"),
-        (["resign", "x", "--force"], "--force needs confirmation: pass --yes"),
+        (["resign", "x", "--force"], "--force asks for confirmation, and there is no terminal: give --yes"),
         (["transfer", "x", "--force"], "--force needs --to"),
         (["transfer", "x", "--to="], "cannot be an identity"),
         (["transfer", "--to=b"], "which lock? give its NAME"),

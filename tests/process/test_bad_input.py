@@ -70,7 +70,7 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
         "insecure-skip-tls-verify is not true or false",
     ),
     "a plugin that fails": (plugin("echo log in again >&2; exit 3"), "/bin/sh ended with status 3; log in again"),
-    "a plugin that prints garbage": (plugin("echo hello"), "printed no ExecCredential"),
+    "a plugin that prints garbage": (plugin("echo hello"), "did not print an ExecCredential"),
 }
 ADDRESSES = {
     "ftp://h": "invalid API server URL 'ftp://h': write it as https://HOST:PORT",
@@ -159,7 +159,7 @@ def test_an_unreachable_server_behind_a_proxy_names_the_proxy(processes: Process
 def test_unreadable_kubeconfigs_are_reported(processes: Processes, tmp_path: Path) -> None:
     good = write(tmp_path / "good", config())
     nowhere, here = str(tmp_path / "none"), str(tmp_path)
-    absent = "it is empty, or does not exist"
+    absent = "it does not exist, or is empty"
     missing = "it does not exist"
     cases: list[tuple[list[str], dict[str, str], str]] = [
         ([f"--kubeconfig={nowhere}"], {}, f"cannot use the kubeconfig {nowhere}: {missing}"),
@@ -238,8 +238,8 @@ def test_an_unusable_lock_file_is_refused_in_one_line(processes: Processes, tmp_
         "directory": f"Is a directory: give --lock file:PATH{there}",
         "link": f": give --lock file:PATH{there}",
         "fifo": "is not a regular file: give another --lock file:PATH",
-        "foreign": "holds something that kleader did not write: give another --lock file:PATH",
-        "binary": "holds something that kleader did not write: give another --lock file:PATH",
+        "foreign": "has content that kleader did not write: give another --lock file:PATH",
+        "binary": "has content that kleader did not write: give another --lock file:PATH",
         "x" * 300: f"File name too long: give --lock file:PATH{there}",
     }
     started = {name: run(processes, f"--lock=file:{tmp_path}/{name}") for name in cases}

@@ -291,7 +291,7 @@ def refused(candidate: Start, pattern: str, *options: str) -> None:
 
 @pytest.mark.parametrize(("kind", "pattern"), [
     ("directory", "Is a directory"), ("fifo", "not a regular file"), ("symlink", "symbolic link"),
-    ("foreign", "something that kleader did not write"), ("nowhere", "No such file or directory"),
+    ("foreign", "content that kleader did not write"), ("nowhere", "No such file or directory"),
 ])  # fmt: skip
 def test_a_path_that_is_no_lock_file_is_refused_and_stays_unchanged(
     candidate: Start, lock: Path, kind: str, pattern: str

@@ -96,7 +96,7 @@ def test_two_local_locks_need_a_name(candidate: Start, alone: Start, witness: Wi
     status, answer = ask()
     assert status == UNKNOWN
     assert (
-        "more than one lock runs on this host: file default/t, without election other; choose one with --name" in answer
+        "more than one lock runs on this host: file default/t, without election other: choose one with --name" in answer
     )
     assert ask("--name=t") == (LEADS, "leader")
     assert ask("--name=t", "--namespace=default") == (LEADS, "leader")
@@ -116,7 +116,7 @@ def test_outside_a_pod_the_lock_must_be_named_even_if_only_one_kleader_runs(
     candidate(witness.command())
     witness.wait_start()
     wait_listening(place)
-    sentence = "outside a Pod the lock's --name is needed: a kleader of any lock may run on this machine"
+    sentence = "which lock? give --name: outside a Pod, several locks may run on this host"
     assert ask() == (UNKNOWN, f"kleader: error: {sentence}")
     assert ask("--name=t") == ask(KLEADER_IS_LEADER_NAME="t") == (LEADS, "leader")
 

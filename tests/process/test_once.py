@@ -95,7 +95,7 @@ def test_a_candidate_that_waited_for_a_long_job_does_not_run_it_again(host: Host
 
 
 @pytest.mark.parametrize(("options", "reason"), [
-    (["--leader-elect=false"], "nothing keeps a record"), (["--lock=leader-for-life"], "choose another lock type"),
+    (["--leader-elect=false"], "no lock records a run"), (["--lock=leader-for-life"], "choose another lock type"),
     (["--standby=sleep 9"], "leave --standby out"), (["--once-per=0s"], "must be more than 0s"),
     (["--once= "], "is not a key"),
 ])  # fmt: skip

@@ -91,7 +91,7 @@ def test_a_lock_file_of_another_user_fails(tmp_path: Path) -> None:
     (tmp_path / "x.lock").write_text("precious")
     result = invoke(f"--lock=file:{tmp_path}/x.lock")
     assert result.exit_code == 1
-    assert "holds something that kleader did not write" in said(result, "lock")
+    assert "has content that kleader did not write" in said(result, "lock")
 
 
 def test_a_writable_lock_file_in_a_directory_that_is_not_writable_is_ok(
@@ -175,7 +175,7 @@ def test_programs_get_the_same_report_as_one_document(tmp_path: Path, form: str)
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ([], "give the lock's --name, or the command that names it"),
+        ([], "which lock? give --name, or the command after which it is named"),
         (["--", "python", "x.py"], "give --name"),
         (["--name=x", "--lock=flock"], "is not a lock"),
         (["--name=x", "y"], "write -- before the command"),

@@ -246,20 +246,20 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--stop-signal", "FOO"], "'FOO' is not a signal: write it as TERM, SIGTERM or 15"),
     (["--stop-signal", "0"], "'0' is not a signal"),
     (["--stop-signal", "999"], "'999' is not a signal"),
-    (["--stop-signal", "KILL"], "--stop-signal: no process can handle KILL or STOP"),
-    (["--stop-signal", "19"], "--stop-signal: no process can handle KILL or STOP"),
+    (["--stop-signal", "KILL"], "--stop-signal SIGKILL: a process cannot handle it"),
+    (["--stop-signal", "19"], "--stop-signal SIGSTOP: a process cannot handle it"),
     (["--stop-signal-to", "all"], "'all' is not one of 'main', 'group'"),
     (["--stop-timeout", "x"], "'x' is not a duration: write it as 15s, 500ms or 1m30s"),
     (["--log-format", "xml"], "'xml' is not one of 'text', 'json'"),
     (["--lock", "file", "--no-release"], "--no-release: a file lock ends with its processes; leave"),
     (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
-    (["--coordinated"], "--coordinated needs --binary-version: the control plane chooses by versions"),
+    (["--coordinated"], "--coordinated needs --binary-version: the control plane chooses the leader by versions"),
     (["--coordinated", "--emulation-version=1.2.3"], "--coordinated needs --binary-version"),
     *(
-        ([f"--lock={lock}", *NAMED], f"names leaders only of Leases, not with --lock {lock}")
+        ([f"--lock={lock}", *NAMED], f"--coordinated does not work with --lock {lock}: ")
         for lock in ("configmap", "endpoints", "configmapsleases", "endpointsleases")
     ),
-    (["--lock=file:/x", *NAMED], "--coordinated: the control plane names leaders only of Leases, not with --lock"),
+    (["--lock=file:/x", *NAMED], "--coordinated does not work with --lock file: "),
     *(
         (["--coordinated", f"--binary-version={version}"], "is not a whole semantic version: write it as 1.36.0")
         for version in ("1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "0.0.0", "é", "9" * 99)
@@ -329,7 +329,7 @@ def test_a_name_that_no_object_can_have_is_refused(refuse: Refuse, name: str) ->
         ("-d 11s", "renew deadline 10s + loss grace 0s + kill budget 500ms + skew 1.1s = 11.6s exceeds the lease"),
         ("-g 3.1s", "renew deadline 10s + loss grace 3.1s + kill budget 500ms + skew 1.5s = 15.1s exceeds the lease"),
         ("-k 4s", "renew deadline 10s + loss grace 0s + kill budget 4s + skew 1.5s = 15.5s exceeds the lease"),
-        ("-k 0", "kill budget 0s: SIGKILL takes some time; 500ms is the default"),
+        ("-k 0", "kill budget 0s is too short, because SIGKILL takes time: the default is 500ms"),
         ("-s 5s", "renew deadline 10s + loss grace 0s + kill budget 500ms + skew 5s = 15.5s exceeds the lease"),
         ("-d 9000h", "lease duration 9000h0m0s is longer than a year: 8784h0m0s at most"),
         ("-d 300y", "'300y' is not a duration: write it as 15s, 500ms or 1m30s"),
@@ -666,7 +666,7 @@ def test_no_credential_is_logged_with_the_options(
 )
 def test_an_interpreter_shell_or_wrapper_does_not_name_a_lock(refuse: Refuse, command: str) -> None:
     assert refuse("--", f"/usr/bin/{command}", "x.py") == (
-        f"give --name: unrelated jobs would share a lock named after {command}, or an upgrade would change its name"
+        f"give --name: unrelated jobs would share a lock named {command}, or an upgrade would change that name"
     )
 
 
@@ -697,7 +697,7 @@ def test_the_lock_is_named_after_the_command_and_a_changed_name_gives_a_warning(
 
 
 def test_a_command_without_a_usable_name_is_refused(refuse: Refuse) -> None:
-    assert refuse("--", "..") == "give --name: '..' cannot be made the name of a lock"
+    assert refuse("--", "..") == "give --name: '..' cannot be turned into the name of a lock"
 
 
 def test_a_lock_file_with_a_path_needs_no_name(parse: Parse, tmp_path: Path) -> None:
@@ -783,7 +783,7 @@ def test_help_lists_every_exit_status() -> None:
 def test_leader_for_life_needs_the_name_of_the_pod(refuse: Refuse) -> None:
     """The name of the host need not be the Pod's."""
     said = refuse("--lock", "leader-for-life")
-    assert said.startswith("--lock leader-for-life needs the name of the Pod in POD_NAME")
+    assert said.startswith("--lock leader-for-life needs the variable POD_NAME, the name of the Pod")
     said = refuse("--lock", "leader-for-life", POD_NAME="P")
     assert said.startswith("POD_NAME 'P' is not an object name")
 
@@ -796,7 +796,7 @@ def test_leader_for_life_is_in_the_namespace_of_its_pod(parse: Parse) -> None:
 
 def test_leader_for_life_in_another_namespace_than_its_pods_is_refused(refuse: Refuse) -> None:
     """The garbage collector would delete a lock with an owner in another namespace at once."""
-    assert "leave -n there out" in refuse("-n", "there", **FOR_LIFE, POD_NAMESPACE="here")
+    assert "--lock leader-for-life does not take -n there" in refuse("-n", "there", **FOR_LIFE, POD_NAMESPACE="here")
 
 
 def test_only_leader_for_life_requires_a_pod(parse: Parse) -> None:

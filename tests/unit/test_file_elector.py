@@ -266,7 +266,7 @@ def test_an_unreadable_lock_file_is_reported_by_its_own_name(lock: Path, monkeyp
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(file_lock.LockFileError) as refused:
         file_lock.open_lock(str(lock))
-    assert f"it is user {os.geteuid()}'s" in cast("str", refused.value.strerror)
+    assert f"it belongs to user {os.geteuid()}" in cast("str", refused.value.strerror)
     assert "directory" not in cast("str", refused.value.strerror)
 
 

@@ -124,7 +124,7 @@ def test_files_of_a_list_may_be_missing_but_a_named_file_must_exist(
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{tmp_path / 'empty'}::{two[1]}")
     assert read({}).namespace == "two"
     assert refusal({"kubeconfig": str(tmp_path / "missing")}).endswith("it does not exist")
-    hint = "it does not exist; it is one file, a list is given in KUBECONFIG"
+    hint = "it does not exist: --kubeconfig takes one file, KUBECONFIG a list"
     assert refusal({"kubeconfig": f"{two[0]}:{two[1]}"}).endswith(hint)
 
 
@@ -201,15 +201,16 @@ def test_service_account_token_is_not_sent_to_a_named_server(tmp_path: Path, mon
 # --- what is wrong
 
 KUBECONFIGS: dict[str, tuple[object, str]] = {
-    "empty": (b"", "it is empty, or does not exist"),
-    "null": (b"null", "it is empty, or does not exist"),
-    "binary": (b"\x00\xff\xfe", "it is no YAML"),
-    "text": (b"hello", "it is not a mapping"),
-    "a list": ([], "it is not a mapping"),
-    "no YAML": (b"a: [", "it is no YAML, see line 2"),
-    "a Python object": (b"!!python/object/apply:os.system [id]", "it is no YAML, see line 1"),
-    "an object": ({}, "it is empty, or does not exist"),
-    "no current context": (config(**{"current-context": None}), "it has no current-context"),
+    "empty": (b"", "it does not exist, or is empty"),
+    "null": (b"null", "it does not exist, or is empty"),
+    "binary": (b"\x00\xff\xfe", "it is not YAML"),
+    "text": (b"hello", "its content is not a mapping"),
+    "a list": ([], "its content is not a mapping"),
+    "no YAML": (b"a: [", "it is not YAML: see line 2"),
+    "a Python object": (b"!!python/object/apply:os.system [id]", "it is not YAML: see line 1"),
+    "another object": (b"{kind: Deployment, apiVersion: apps/v1}", "are 'Deployment apps/v1', not 'Config v1'"),
+    "an object": ({}, "it does not exist, or is empty"),
+    "no current context": (config(**{"current-context": None}), "it sets no current-context"),
     "an unknown context": (config(**{"current-context": "nope"}), "it has no context 'nope'"),
     "a number for a context": (config(**{"current-context": 5}), "current-context is not a string"),
     "no contexts": (config(contexts=None), "it has no context 'x'"),
@@ -218,7 +219,7 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
     "a context of text": (config(contexts=[{"name": "x", "context": "y"}]), "context is not a mapping"),
     "a context without a cluster": (
         config(contexts=[{"name": "x", "context": {"user": "x"}}]),
-        "its context has no cluster",
+        "its context 'x' names no cluster",
     ),
     "a missing cluster": (context(cluster="q"), "it has no cluster 'q'"),
     "a missing user": (context(user="q"), "it has no user 'q'"),
@@ -230,59 +231,62 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
     "a user of text": (config(user="u"), "user is not a mapping"),
     "a namespace that is a number": (context(namespace=5), "namespace is not a string"),
     "a server that is a number": (cluster(server=5), "server is not a string"),
-    "no server": (config(cluster={"tls-server-name": "x"}), "its cluster has no server"),
+    "no server": (config(cluster={"tls-server-name": "x"}), "its cluster 'x' has no server"),
     "a proxy that is a number": (cluster(proxy_url=5), "proxy-url is not a string"),
-    "a proxy without a scheme": (cluster(proxy_url="p:1"), "its proxy-url has no scheme"),
+    "a proxy without a scheme": (cluster(proxy_url="p:1"), "the proxy-url of its cluster has no scheme"),
     "an authority that is no base64": (cluster(**{"certificate-authority-data": "%%%"}), "data is not base64"),
-    "an authority that is binary": (cluster(certificate_authority_data="//79/A=="), "is not text"),
+    "an authority that is binary": (cluster(certificate_authority_data="//79/A=="), "is not UTF-8 text"),
     "an authority that is a number": (cluster(certificate_authority_data=5), "authority-data is not a string"),
     "a missing authority": (cluster(certificate_authority="/no/ca"), "/no/ca: No such file or directory"),
     "an authority twice": (
         cluster(certificate_authority="/no/ca", certificate_authority_data="YQ=="),
-        "certificate-authority and certificate-authority-data are both given: leave one out",
+        "it has certificate-authority and certificate-authority-data: remove one",
     ),
-    "a certificate without a key": (config(user={"client-certificate-data": "YQ=="}), "and no client-key"),
+    "a certificate without a key": (config(user={"client-certificate-data": "YQ=="}), "but no client-key"),
     "a missing certificate": (config(user={"client-certificate": "/no/c", "client-key": "/no/k"}), "/no/c: No such"),
     "a missing token file": (config(user={"tokenFile": "/no/token"}), "/no/token: No such file or directory"),
     "a directory as token file": (config(user={"tokenFile": "/etc"}), "/etc: Is a directory"),
-    "a token of two lines": (config(user={"token": "a\nb"}), "a token or a name has a control character"),
-    "a token and a password": (config(user={"token": "secret-token", "password": "p"}), "leave one out"),
+    "a token of two lines": (config(user={"token": "a\nb"}), "a token or a user name in it has a control character"),
+    "a token and a password": (config(user={"token": "secret-token", "password": "p"}), "remove one"),
     "impersonation of a number": (config(user={"token": "t", "as": 5}), "as is not a string"),
     "impersonation of two lines": (config(user={"token": "t", "as": "a\nb"}), "has a control character"),
     "groups as text": (config(user={"token": "t", "as": "a", "as-groups": "g"}), "as-groups is not a list"),
-    "a group of nobody": (config(user={"token": "t", "as-groups": ["g"]}), "are given without as"),
+    "a group of nobody": (config(user={"token": "t", "as-groups": ["g"]}), "or as-user-extra without as"),
     "a maybe for insecure": (
         cluster(insecure_skip_tls_verify="false"),
         "insecure-skip-tls-verify is not true or false",
     ),
-    "an auth provider": (config(user={"auth-provider": {"name": "gcp"}}), "its auth-provider is not oidc"),
+    "an auth provider": (config(user={"auth-provider": {"name": "gcp"}}), "its auth-provider is 'gcp'"),
     "a provider without its token": (
         config(user={"auth-provider": {"name": "oidc", "config": {"client-secret": "secret-token"}}}),
         "its OIDC provider gave no token: ",
     ),
     "an exec of text": (config(user={"exec": "x"}), "exec is not a mapping"),
     "a plugin without a command": (config(user={"exec": {"apiVersion": V1}}), "its exec plugin has no command"),
-    "a plugin of an old version": (plugin("", apiVersion=f"{V1}alpha1"), "apiVersion of its exec plugin is neither"),
-    "a plugin of no mode": (plugin("", interactiveMode=""), "the interactiveMode of its exec plugin is none of"),
+    "a plugin of an old version": (plugin("", apiVersion=f"{V1}alpha1"), "apiVersion of its exec plugin is"),
+    "a plugin of no mode": (plugin("", interactiveMode=""), "the interactiveMode of its exec plugin is ''"),
     "a plugin that is missing": (
         plugin("", command="/no/plugin", installHint="install it\nfrom there"),
         "its exec plugin /no/plugin cannot be started: No such file or directory; install it from there",
     ),
     "a plugin that is not in PATH": (plugin("", command="no-plugin"), "no-plugin cannot be started: No such file"),
-    "a plugin that wants a terminal": (plugin("", interactiveMode="Always"), "asks at a terminal (interactiveMode: "),
+    "a plugin that wants a terminal": (plugin("", interactiveMode="Always"), "has interactiveMode Always"),
     "a plugin that fails": (plugin("echo log in again >&2; exit 3"), "/bin/sh ended with status 3; log in again"),
-    "a plugin that says nothing": (plugin("true"), "printed no ExecCredential"),
-    "a plugin that prints garbage": (plugin("echo hello"), "printed no ExecCredential"),
-    "a plugin that prints too much": (plugin(f"echo hello; echo '{credential(token='t')}'"), "printed no"),
-    "a plugin that prints a list": (plugin("echo []"), "printed no ExecCredential"),
-    "a plugin without a status": (plugin(f"echo '{credential()}'"), "ExecCredential with a token or a certificate"),
+    "a plugin that says nothing": (plugin("true"), "did not print an ExecCredential"),
+    "a plugin that prints garbage": (plugin("echo hello"), "did not print an ExecCredential"),
+    "a plugin that prints too much": (
+        plugin(f"echo hello; echo '{credential(token='t')}'"),
+        "did not print an ExecCredential",
+    ),
+    "a plugin that prints a list": (plugin("echo []"), "did not print an ExecCredential"),
+    "a plugin without a status": (plugin(f"echo '{credential()}'"), "ExecCredential with a token or certificate"),
     "a plugin with half a certificate": (
         plugin(f"echo '{credential(clientCertificateData='secret-token')}'"),
-        "ExecCredential with a token or a certificate",
+        "ExecCredential with a token or certificate",
     ),
     "a plugin's time that is none": (
         plugin(f"echo '{credential(token='secret-token', expirationTimestamp='soon')}'"),
-        "printed no ExecCredential",
+        "did not print an ExecCredential",
     ),
 }
 
@@ -334,7 +338,7 @@ def test_unknown_context_cluster_or_user_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_bytes(encoded(config()))
     for kind in ("context", "cluster", "user"):
-        assert refusal({"kubeconfig": str(path), kind: "q"}).endswith(f": it has no {kind} 'q'")
+        assert refusal({"kubeconfig": str(path), kind: "q"}).endswith(f": it has no {kind} 'q': its {kind}s are 'x'")
 
 
 # --- the differences from clientcmd

@@ -90,7 +90,7 @@ def test_the_namespace_is_that_of_the_kubeconfigs_context(tmp_path: Path) -> Non
     path.write_text("[")
     result = invoke("--", "./worker", KUBECONFIG=str(path))
     assert result.exit_code == 0
-    assert "it is no YAML" in result.stderr
+    assert "it is not YAML" in result.stderr
     assert "the namespace is therefore default: give -n to choose" in result.stderr
 
 
@@ -375,7 +375,7 @@ def test_every_text_is_read_back_as_that_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--lock=file", "--", "./worker"], "--lock file: Pods do not share a machine's file"),
+        (["--lock=file", "--", "./worker"], "--lock file does not work between Pods"),
         (["--name", "a" * 64, "--", "./worker"], "63 characters at most"),
         (["--image", " ", "--", "./worker"], "--image ' ' is not the name of an image"),
         (["--", "./worker", "\udcff"], "the command is not UTF-8 text"),

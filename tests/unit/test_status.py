@@ -61,7 +61,7 @@ def look(holder: str = "a", **fields: object) -> LockStatus:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["status", "a", "--name", "b"], "NAME a and --name b are two locks: leave one out"),
+        (["status", "a", "--name", "b"], "NAME a and --name b are different locks: give one"),
         (["status", "-n", "a", "-A"], "-n and -A exclude each other: leave one out"),
         (["status", "A"], "--name 'A' is not an object name"),
         (["status", "-n", "../x"], "--namespace '../x' is not a namespace"),
