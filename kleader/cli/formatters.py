@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kleader.locks.candidate_registry import Registered
     from kleader.locks.run_history import Run
-    from kleader.observe.snapshot import LockStatus, ObjectRef
+    from kleader.observe.snapshot import LockSnapshot, LockStatus, ObjectRef
 
 _NONE, _UNKNOWN = "<none>", "<unknown>"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
@@ -89,6 +89,8 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
         _print_document({"kind": "LockList", "items": [_as_json(status) for status in statuses]}, form)
     else:
         print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
+        if len(statuses) == 1:
+            click.echo(_former(statuses[0].snapshot), nl=False)
         if len(statuses) == 1 and statuses[0].snapshot.candidates:
             click.echo()
             _print_candidates(statuses[0])
@@ -143,6 +145,13 @@ def print_table(statuses: Sequence[LockStatus], *, wide: bool, with_namespace: b
     more = ["TRANSITIONS", "DURATION", "WRITER", "INCARNATION"] if wide else []
     head = [*(["NAMESPACE"] if with_namespace else []), *head, *more]
     _print_rows([head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)])
+
+
+def _former(lock: LockSnapshot) -> str:
+    """Since when a lock is free, and who led last: a line of what is known; "" for nothing."""
+    known = [f"free since {timestamp(lock.free_since)}"] if lock.free_since is not None else []
+    known += [f"last leader {printable(lock.last_holder)}"] if lock.last_holder else []
+    return "; ".join(known) + "\n" * bool(known)
 
 
 def _print_candidates(status: LockStatus) -> None:
@@ -261,6 +270,8 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "state": status.state.value,
         "watched": status.from_watch,
         "holder": record.holder or None,
+        "lastHolder": lock.last_holder or None,
+        "freeSince": _time(lock.free_since),
         "incarnation": lock.incarnation or None,
         "preferredHolder": lock.preferred_holder or None,
         "acquireTime": _time(record.acquired),

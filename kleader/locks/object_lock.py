@@ -200,7 +200,8 @@ class ObjectLock:
         kept = {key: text for key, text in annotations.items() if key not in lock_annotations.ALL}
         metadata["annotations"] = kept | ({INCARNATION: incarnation} if incarnation else {})
         if self.ended_run:
-            runs = run_history.add(run_history.read(kept.get(LAST_RUN)), self.ended_run)
+            run = self.ended_run._replace(released=None if record.holder else record.transitions)
+            runs = run_history.add(run_history.read(kept.get(LAST_RUN)), run)
             metadata["annotations"][LAST_RUN] = run_history.write(runs)
         metadata["labels"] = {**string_map(metadata.get("labels")), **self._labels}
         body = {**base, "metadata": metadata}

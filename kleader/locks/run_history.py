@@ -39,6 +39,7 @@ class Run(NamedTuple):
     ended: int | None
     status: int  # kleader's exit status
     reason: str
+    released: int | None = None  # the record's transitions where the release recorded this run: no later term has them
 
     @property
     def succeeded(self) -> bool:
@@ -120,6 +121,7 @@ def as_json(runs: Sequence[Run]) -> list[dict[str, object]]:
             "endTime": None if run.ended is None else timestamp(run.ended),
             "status": run.status,
             "reason": run.reason,
+            "released": run.released,
         }
         for run in runs
     ]
@@ -149,7 +151,11 @@ def _run(found: object) -> Run | None:
         started, ended = (_instant(found.get(name)) for name in ("startTime", "endTime"))
     except (ValueError, OverflowError):
         return None
-    return _bounded(Run(found["identity"], found["token"], found["key"], started, ended, status, found["reason"]))
+    known = found.get("released")
+    released = known if isinstance(known, int) and not isinstance(known, bool) else None
+    return _bounded(
+        Run(found["identity"], found["token"], found["key"], started, ended, status, found["reason"], released)
+    )
 
 
 def _bounded(run: Run) -> Run:

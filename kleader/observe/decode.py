@@ -112,6 +112,8 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         handed_over = is_handed_over(record)
     except MalformedRecordError as error:
         fault = f"the {api_kind} {namespace}/{name}: {where}{error}"
+    runs = tuple(run_history.read(annotations.get(run_history.LAST_RUN)))
+    is_released = not record.holder and record.renewed is not None and record.renewed == record.acquired
     return LockSnapshot(
         kind,
         namespace,
@@ -121,7 +123,9 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         fault,
         objects=(ObjectRef(api_version, api_kind, name, uid, version, str(last_write.get("manager") or "")),),
         handed_over=handed_over,
-        runs=tuple(run_history.read(annotations.get(run_history.LAST_RUN))),
+        runs=runs,
+        last_holder=runs[0].identity if is_released and runs and runs[0].released == record.transitions else "",
+        free_since=record.renewed if is_released else None,
         **more,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kleader.election.events import Kind
@@ -89,7 +90,9 @@ def _read(path: str, held: frozenset[str]) -> LockSnapshot | None:
     runs = tuple(file_lock.runs(written))
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     if device not in held and not path_lock.is_path_held(path):
-        return LockSnapshot("file", namespace, name, non_expiring=True, path=path, runs=runs)
+        ended = runs[0].ended if runs and runs[0].token == written.get("token") else None
+        free = LockSnapshot("file", namespace, name, non_expiring=True, path=path, runs=runs)
+        return replace(free, last_holder=holder, free_since=ended)
     record = Record(
         holder or "a process that has not said its name",
         acquired=file_lock.number(written, "acquireTime"),

@@ -43,6 +43,8 @@ class LockSnapshot:
     path: str = ""  # of a lock file
     handed_over: bool = False  # the previous leader named the holder, which has not written the record yet
     runs: tuple[Run, ...] = ()  # the latest runs of the command, the newest first
+    last_holder: str = ""  # of a lock without a holder; "": not known
+    free_since: int | None = None  # microseconds since the epoch; None: it has a holder, or that is not known
     candidates: tuple[Registered, ...] | None = None  # that wait for the lock, the best first; None: not known
 
     @property

@@ -69,11 +69,16 @@ class Job:
 
     def recorded(self, kind: str) -> list[dict[str, Any]]:
         """The runs that `kleader status` shows."""
+        runs: list[dict[str, Any]] = self.shown(kind)["runs"]
+        return runs
+
+    def shown(self, kind: str) -> dict[str, Any]:
+        """What `kleader status` shows of the lock."""
         argv = [sys.executable, "-m", "kleader", "status", "x", f"--lock={kind}", f"--kubeconfig={self.config}"]
         process = self._processes.start([*argv, "-o", "json"], name="status")
         assert process.wait() == 0, process.err
-        runs: list[dict[str, Any]] = json.loads(process.out)["items"][0]["runs"]
-        return runs
+        found: dict[str, Any] = json.loads(process.out)["items"][0]
+        return found
 
 
 @pytest.fixture
@@ -88,7 +93,10 @@ def test_a_finished_job_is_not_run_again_after_client_go_has_led(
     """client-go writes the record alone, and leaves annotations as it finds them."""
     lock = f"--lock={kind}"
     job.run("a", ONCE, lock)
+    free = job.shown(kind)
+    assert (free["state"], free["lastHolder"], free["freeSince"]) == ("free", "a", free["renewTime"])
     again = job.run("b", ONCE, lock)
+    assert job.shown(kind)["lastHolder"] is None, "b led without a run"
     assert again.logged("already_done", "a at ")
     assert again.logged("released")
     config = job.plane.kubeconfig(namespace=job.namespace)

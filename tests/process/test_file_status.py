@@ -79,7 +79,10 @@ def test_a_lock_file_is_held_while_its_leader_runs_and_free_afterwards(
     leader.wait()
     said, _ = waiting.communicate(timeout=PATIENCE)
     assert (waiting.returncode, said.decode()) == (0, f"{lock} me has released it, after {said.decode().split()[-1]}\n")
-    assert only(lock)["state"] == "free"
+    free = only(lock)
+    assert (free["state"], free["holder"], free["lastHolder"]) == ("free", None, "me")
+    shown = ask("status", f"--lock=file:{lock}").stdout.splitlines()
+    assert shown[2:] == [f"free since {free['freeSince'][:-4]}Z; last leader me"]
     witness.check()
 
 

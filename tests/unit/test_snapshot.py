@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
+from kleader.election.record import SECOND, UNKNOWN, Record, micro_time, parse_time
+from kleader.locks import run_history
 from kleader.locks.lock_annotations import INCARNATION
+from kleader.locks.run_history import LAST_RUN, Run
 from kleader.observe import decode
 from kleader.observe.assemble import assemble
 from kleader.observe.snapshot import LockSnapshot, LockState, ObjectRef, status_from_read, status_from_watch
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WALL = parse_time("2026-11-21T09:00:00Z")
+RUN = Run("host-b", "48213", "", WALL, WALL, 0, "exited", released=7)
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod-0", "uid": "u"}}
 
 
@@ -41,6 +44,29 @@ def test_a_lease_of_client_go_is_read_with_the_field_manager_of_its_last_write()
     assert snapshot
     assert (snapshot.record.holder, snapshot.record.transitions, snapshot.fault) == ("a", 3, "")
     assert snapshot.objects == (ObjectRef("coordination.k8s.io/v1", "Lease", "x", "u", "7", "kube-controller-manager"),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "runs", "known"),
+    [
+        ({}, [RUN], ("host-b", WALL)),
+        ({}, [], ("", WALL)),
+        ({}, [RUN._replace(released=None)], ("", WALL)),
+        ({"leaseTransitions": 8}, [RUN], ("", WALL)),
+        ({"acquireTime": "2026-11-21T08:00:00Z"}, [RUN], ("", None)),
+        ({"holderIdentity": "a"}, [RUN], ("", None)),
+    ],
+    ids=["kleader released it", "client-go did", "no release", "another term since", "emptied by hand", "it is held"],
+)
+def test_a_free_lock_names_its_last_leader_only_if_the_release_recorded_it(
+    spec: dict[str, object], runs: list[Run], known: tuple[str, int | None]
+) -> None:
+    times = dict.fromkeys(("acquireTime", "renewTime"), micro_time(WALL))
+    found = lease("ns", "x", "", 1, **{"leaseTransitions": 7, **times, **spec})
+    found["metadata"]["annotations"] = {LAST_RUN: run_history.write(runs)}
+    snapshot = decode.lease(found)
+    assert snapshot
+    assert (snapshot.last_holder, snapshot.free_since) == known
 
 
 def test_the_lenient_record_of_the_python_client_is_read() -> None:

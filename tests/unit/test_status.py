@@ -212,6 +212,7 @@ def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[st
         "reason": "exited",
         "startTime": "2026-11-21T08:59:10.000000Z",
         "endTime": "2026-11-21T08:59:51.000000Z",
+        "released": None,
     }
     assert second["startTime"] is None
 
@@ -251,7 +252,8 @@ def test_the_json_keys_are_always_the_same_and_unknown_values_are_null(capsys: p
     found = json.loads(printed)
     assert [list(each) for each in found["items"]] == [
         [
-            *("type", "namespace", "name", "path", "state", "watched", "holder", "incarnation", "preferredHolder"),
+            *("type", "namespace", "name", "path", "state", "watched", "holder", "lastHolder", "freeSince"),
+            *("incarnation", "preferredHolder"),
             *("acquireTime", "renewTime", "leaseDurationSeconds", "transitions", "renewedSecondsAgo"),
             *("expiresInSeconds", "fault", "runs", "candidates", "objects"),
         ]
