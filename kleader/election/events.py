@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+from kleader.election.protocol import (
+    Acquired,
+    AcquireFailed,
+    AllProcessesExited,
+    Lost,
+    NewLeader,
+    Released,
+    Renewed,
+    Restart,
+    StepDown,
+)
 from kleader.election.record import Record  # noqa: TC001 - dataclass fields
 from kleader.election.request import Request  # noqa: TC001 - dataclass fields
 
@@ -164,30 +175,10 @@ class WatchEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class AllProcessesExited:
-    """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end.
-
-    ``to``: to this candidate, and to no other. ``record``: a leader that does not release the lock renews it once
-    more, since its last write records the run.
-    """
-
-    release: bool
-    to: str = ""
-    record: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SupervisorUnresponsive:
     """The supervisor does not answer: a lock must not be kept for a command without a supervisor."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """Become a candidate once more, under a new incarnation: the term was lost, and none of its processes is alive."""
-
-    incarnation: str
 
 
 Event = (
@@ -238,74 +229,12 @@ class Unwatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Acquired:
-    """The lock is held. ``token`` is the version of the write that acquired it. Without expiry the instants are inf."""
-
-    stop_at: float
-    kill_at: float
-    token: str
-    transitions: int
-    acquired: int
-
-
-@dataclass(frozen=True, slots=True)
-class Renewed:
-    """The lock was renewed."""
-
-    stop_at: float
-    kill_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The lock is, or must be taken to be, no longer held; ``kill_now``: another candidate may lead already."""
-
-    reason: str
-    kill_now: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StepDown:
-    """The term is to end in good order: the command stopped as by TERM, then the lock released.
-
-    ``asked``: by a person, who wants it released whatever the options say, and ``to`` this candidate if one is named.
-    """
-
-    reason: str
-    asked: bool = False
-    to: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NewLeader:
-    """Another candidate, or this one, was observed to lead: client-go's OnNewLeader, but never for an empty holder."""
-
-    leader: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """Something a person wants to know; told at most every so often while it stays the same. ``usual``: no warning."""
 
     event: str  # the name in the log, as kleader-operations(7) lists it
     message: str
     usual: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AcquireFailed:
-    """Ends the candidacy without having led; ``status`` is the exit status."""
-
-    reason: str
-    status: int
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """Nothing more to do; ``released`` tells whether the lock was given up, ``why`` not otherwise."""
-
-    released: bool
-    why: str = ""
 
 
 Action = (

@@ -93,7 +93,7 @@ def _lead(turn: Transition, observed: Observed) -> None:
     turn.unwatch()
     state.phase, state.lost_races, state.consecutive_failures, state.polls = Phase.LEADING, 0, 0, 0
     state.observed, state.t0, state.acquire_at = observed, inf, inf
-    turn.do(e.Acquired(state.stop_at, state.kill_at, observed.version, 0, turn.wall))
+    turn.do(e.Acquired(state.t0, state.stop_at, state.kill_at, observed.version, 0, turn.wall))
     turn.observe_leader(state.me.identity)
     look.follow(turn)
     renew.check_request(turn, observed)  # nothing writes it away, and it is told of once

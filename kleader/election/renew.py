@@ -47,7 +47,7 @@ def write(turn: Transition, timeout: float) -> None:
 def wrote(turn: Transition, _write: e.Write, observed: Observed) -> None:
     """Renewed."""
     count(turn, observed)
-    turn.do(e.Renewed(turn.state.stop_at, turn.state.kill_at))
+    turn.do(e.Renewed(turn.state.t0, turn.state.stop_at, turn.state.kill_at))
 
 
 def count(turn: Transition, observed: Observed) -> None:
@@ -71,7 +71,7 @@ def begin_term(turn: Transition, write: e.Write) -> None:
     if state.permitted:
         state.phase, own = Phase.LEADING, state.own_record
         token = state.observed.token if state.observed else ""
-        turn.do(e.Acquired(state.stop_at, state.kill_at, token, own.transitions, own.acquired or 0))
+        turn.do(e.Acquired(state.t0, state.stop_at, state.kill_at, token, own.transitions, own.acquired or 0))
         turn.observe_leader(state.me.identity)
         return
     state.next_request_at = min(state.next_request_at, max(state.safe_at, now))

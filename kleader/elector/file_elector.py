@@ -13,6 +13,7 @@ import time
 
 from kleader import system
 from kleader.election.duration import text
+from kleader.election.protocol import Acquired, AcquireFailed, AllProcessesExited, Lost, NewLeader, Released, Restart
 from kleader.elector import run_record
 from kleader.exits import FAILED, NOT_ACQUIRED
 from kleader.ipc import messages as m
@@ -58,7 +59,6 @@ class FileElector:
         assign = self._assignment()
         if assign is None:
             return
-        self._term = assign.term
         supervisor = self._supervisor
         self._tracker = ProcessTracker(supervisor.pid, supervisor.start, m.MARKER + assign.incarnation, assign.excluded)
         for pid, start in assign.started:
@@ -71,8 +71,10 @@ class FileElector:
     def _assignment(self) -> m.Assign | None:
         self._wait_for_message(None)
         messages = self._channel.receive()
-        first, self._unread = messages[:1], messages[1:]
-        return first[0] if first and isinstance(first[0], m.Assign) else None
+        if not messages or not isinstance(messages[0].body, m.Assign):
+            return None
+        self._term, self._unread = messages[0].term, messages[1:]
+        return messages[0].body
 
     # --- waiting
 
@@ -89,7 +91,7 @@ class FileElector:
             return False
         except OSError as error:  # a file system without locks
             reason = f"cannot lock {self._plan.file}: {error.strerror}: give --lock file:PATH on another file system"
-            self._channel.send(m.Failed(self._term, reason, FAILED))
+            self._send(AcquireFailed(reason, FAILED))
             return False
         system.die_with_parent(0)
         if os.getppid() != self._supervisor.pid:
@@ -138,7 +140,7 @@ class FileElector:
 
     def _report_holder(self) -> None:
         if holder := file_lock.last_holder(self._fd):
-            self._channel.send(m.Observe(self._term, holder, self._plan.namespace))
+            self._send(NewLeader(holder))
         elif not self._gives_up_at_once:
             self._log.info("the lock is held; its file does not name the holder", event="holder_unknown")
 
@@ -150,7 +152,7 @@ class FileElector:
             since = f" for {text(max(0, round(time.time() - acquired / 1e6)))}"
         who = file_lock.last_holder(self._fd) or "another process"
         reason = f"held by {who[:256]}{since}; the lock is free when that process has ended"
-        self._channel.send(m.Failed(self._term, reason, NOT_ACQUIRED))
+        self._send(AcquireFailed(reason, NOT_ACQUIRED))
 
     def _become_leader(self, assign: m.Assign) -> bool:
         """The token is on disk before anything is started on it."""
@@ -172,11 +174,11 @@ class FileElector:
             file_lock.write_record(self._fd, record)
         except OSError as error:
             reason = f"cannot write the fencing token into {self._plan.file}: {error.strerror}"
-            self._channel.send(m.Failed(self._term, reason, FAILED))
+            self._send(AcquireFailed(reason, FAILED))
             return False
         self._log.role = "leader"
         done = run_record.done(self._plan, runs, wall, 0) if run_record.has_once(self._plan) else ""
-        self._channel.send(m.Lead(self._term, math.inf, math.inf, str(token), wall, count, self._plan.namespace, done))
+        self._send(Acquired(math.inf, math.inf, math.inf, str(token), count, wall, done))
         return True
 
     # --- leading
@@ -185,18 +187,18 @@ class FileElector:
         lost = False
         while True:
             for message in self._next_messages():
-                if message.term != self._term:
-                    continue
-                if isinstance(message, m.Started):
-                    self._tracker.add(message.pid, message.start, message.excluded)
-                elif isinstance(message, m.Ran):
-                    self._record(message)
-                elif isinstance(message, m.Empty):
-                    why = "" if message.release else "asked not to"
-                    self._channel.send(m.Released(self._term, message.release, why))
-                    return
-                elif isinstance(message, m.Again):
-                    return  # the supervisor opens the file again
+                match message.body:
+                    case _ if message.term != self._term:
+                        continue
+                    case m.Started(pid, start, excluded):
+                        self._tracker.add(pid, start, excluded)
+                    case m.Ran() as ran:
+                        self._record(ran)
+                    case AllProcessesExited(release):
+                        self._send(Released(release, "" if release else "asked not to"))
+                        return
+                    case Restart():
+                        return  # the supervisor opens the file again
             if not self._channel.open:
                 self._supervisor_died()
                 return
@@ -204,7 +206,7 @@ class FileElector:
             if not lost and not file_lock.in_place(self._fd, self._plan.file):
                 lost = True
                 reason = f"the lock file {self._plan.file} was removed or replaced"
-                self._channel.send(m.Lost(self._term, reason, kill_now=True))
+                self._send(Lost(reason, kill_now=True))
 
     def _record(self, ran: m.Ran) -> None:
         """Record the run in the file while the lock is held. That may fail: then the command is run once more."""
@@ -228,6 +230,9 @@ class FileElector:
             self._log.error(
                 "the supervisor died: killed the remaining processes of the command", event="supervisor_died"
             )
+
+    def _send(self, body: m.Body) -> None:
+        self._channel.send(self._term, body)
 
     def _next_messages(self) -> list[m.Message]:
         """What came with the assignment at once; then what comes until the next check."""

@@ -54,7 +54,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    async def find_lock(assign: m.Assign) -> tuple[Lock, EventRecorder]:
+    async def find_lock(term: int, assign: m.Assign) -> tuple[Lock, EventRecorder]:
         credentials = Credentials(plan.api, reader_command, partial(log.warning, event="credentials_notice"))
         await credentials.refresh()
         for notice in credentials.notices + credentials.changed_defaults(plan.namespace):
@@ -64,7 +64,9 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         candidate = await make_candidate(plan, api, namespace, log) if plan.coordinated else None
         if candidate and assign.leading:
             candidate.keep_registered()  # in the background: the new elector of a leader must read the lock at once
-        context = _pod_context(plan, namespace, assign, instance_socket, channel) if instance_socket else None
+        context = None
+        if instance_socket:
+            context = _pod_context(plan, namespace, assign, instance_socket, partial(channel.send, term))
         lock = make_lock(
             plan.lock,
             api,
@@ -131,16 +133,17 @@ async def _served_version(plan: Plan, api: ApiClient, log: Log) -> str:
 
 
 def _pod_context(
-    plan: Plan, namespace: str, assign: m.Assign, instance_socket: socket.socket, channel: Channel
+    plan: Plan,
+    namespace: str,
+    assign: m.Assign,
+    instance_socket: socket.socket,
+    send: Callable[[m.Body], object],
 ) -> PodContext:
     """The Pod of this candidate. A process of an earlier term has these variables in its environment."""
     names = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name, "POD_NAME": plan.pod}
 
     def has_earlier_processes(excluded_incarnations: set[str], killed_incarnation: str) -> bool:
         return has_survivors(names, m.MARKER, excluded_incarnations, killed_incarnation)
-
-    def save(state: str) -> None:
-        channel.send(m.Remember(assign.term, state))
 
     return PodContext(
         plan.pod,
@@ -149,6 +152,6 @@ def _pod_context(
         has_earlier_processes,
         assign.incarnation,
         assign.leading,
-        assign.memory,
-        save,
+        assign.resume_state,
+        lambda state: send(m.ResumeState(state)),
     )

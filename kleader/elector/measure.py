@@ -12,15 +12,14 @@ if TYPE_CHECKING:
     from kleader.election.elector import State
 
 
-def measured(term: int, before: State, event: e.Event, after: State, now: float) -> m.Measured | None:
+def measured(before: State, event: e.Event, after: State, now: float) -> m.Measured | None:
     """The message for the supervisor; None if nothing is to be counted. ``now``: seconds on CLOCK_BOOTTIME."""
     led = before.phase is after.phase is Phase.LEADING and not after.me.non_expiring
     renewed = led and isinstance(event, e.WriteDone) and after.t0 > before.t0
     found = m.Measured(
-        term,
         read=after.known and not before.known,
         slow=int(led and isinstance(event, e.GetDone)),
         reconnects=int(isinstance(event, e.WatchEnded) and event.begun),
         took=now - after.t0 if renewed else 0.0,
     )
-    return found if any(found[1:]) else None
+    return found if any(found) else None

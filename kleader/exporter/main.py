@@ -76,8 +76,8 @@ class Exporter:
 
     def _receive(self) -> None:
         for message in self._channel.receive():
-            if isinstance(message, Status):
-                self.last_status = message
+            if isinstance(message.body, Status):
+                self.last_status = message.body
         if self.last_status and self._state_file:
             self._state_file.put(state_of(self.last_status, system.clock()))
         if not self._channel.open:

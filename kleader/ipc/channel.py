@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from kleader.ipc.messages import Message, decode, encode
+from kleader.ipc.messages import Body, Message, decode, encode
 
 _MAX_MESSAGE_BYTES = 1 << 18  # the kernel cuts longer ones, which then cannot be decoded
 _MAX_MESSAGES = 256  # received in one call, so that a flood cannot delay a deadline
@@ -29,9 +29,9 @@ class Channel:
         """For poll."""
         return self._socket.fileno()
 
-    def send(self, message: Message) -> bool:
-        """Hand the message to the kernel; False if the peer is gone, its queue full, or the message too long for it."""
-        data, self.full = encode(message), False
+    def send(self, term: int, body: Body) -> bool:
+        """Hand a message to the kernel; False if the peer is gone, its queue full, or the message too long for it."""
+        data, self.full = encode(Message(term, body)), False
         try:
             return self._socket.send(data) == len(data)
         except BlockingIOError:
@@ -75,13 +75,13 @@ class ReliableChannel(Channel):
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
-        self._unsent: dict[type[Message], Message] = {}
+        self._unsent: dict[type[Body], Message] = {}
 
-    def send(self, message: Message) -> bool:
+    def send(self, term: int, body: Body) -> bool:
         """As of a Channel; False while a message waits. No message overtakes another, even if there is room for it."""
-        sent, self._unsent[type(message)] = True, message
+        sent, self._unsent[type(body)] = True, Message(term, body)
         for kind, waiting in [*self._unsent.items()]:
-            sent &= super().send(waiting)
+            sent &= super().send(*waiting)
             if self.full:
                 break
             del self._unsent[kind]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kleader import __version__
 
 _READ_BYTES = 1 << 16
+_VERSION = f"{__version__}/2"  # of the plan and the messages: raised whenever one of them changes
 FOR_LIFE = "leader-for-life"
 OTHER_VERSION = 78  # exit status (EX_CONFIG, sysexits.h) of a process whose code is not of the plan's version
 
@@ -87,8 +88,8 @@ class Plan(NamedTuple):
 
 
 def save(plan: Plan, fd: int) -> None:
-    """Write the plan into an open file, from its start, with this version of kleader."""
-    data = json.dumps({"version": __version__, **plan._asdict()}).encode()
+    """Write the plan into an open file, from its start, with its version."""
+    data = json.dumps({"version": _VERSION, **plan._asdict()}).encode()
     offset = 0
     while offset < len(data):
         offset += os.pwrite(fd, data[offset:], offset)
@@ -103,6 +104,6 @@ def load(fd: int) -> Plan:
     while piece := os.pread(fd, _READ_BYTES, len(data)):
         data += piece
     fields = json.loads(data)
-    if fields.pop("version", None) != __version__:
+    if fields.pop("version", None) != _VERSION:
         raise OtherVersionError
     return Plan(**fields)

@@ -58,7 +58,7 @@ class PodContext(NamedTuple):
     incarnation: str = ""  # that an earlier elector may have written
     leading: bool = False
     resume_state: str = ""  # what the last elector saved
-    save: Callable[[str], None] = lambda _: None  # for the next elector
+    save: Callable[[str], object] = lambda _: None  # for the next elector
 
 
 class OwnerSnapshot(NamedTuple):

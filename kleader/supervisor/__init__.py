@@ -10,7 +10,7 @@ budget earlier while there is no elector, it kills (``leadership.py: _check_end_
 supervisor that is stopped or stuck.
 
 From one command to the next. The main process ends: KILLING, until ``ProcessTree.is_empty`` proves that no process of
-the tree is left. RELEASING: the elector gets ``Empty`` and releases the lock. Another candidate's elector sees that,
-acquires the lock, and sends ``Lead``; LEADING: its supervisor forks the command, sends ``Started``, lets the process
-through its exec barrier, and the process checks the clock once more before its exec (``child.py: become``).
+the tree is left. RELEASING: the elector gets ``AllProcessesExited`` and releases the lock. Another candidate's elector
+sees that, acquires the lock, and sends ``Acquired``; LEADING: its supervisor forks the command, sends ``Started``, lets
+the process through its exec barrier, and the process checks the clock once more before its exec (``child.py: become``).
 """

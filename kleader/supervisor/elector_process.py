@@ -9,6 +9,7 @@ import os
 from kleader import __version__
 from kleader.backoff import Backoff
 from kleader.election.duration import text
+from kleader.election.protocol import AllProcessesExited, Released
 from kleader.ipc import messages as m
 from kleader.ipc.plan import FOR_LIFE, OTHER_VERSION
 from kleader.supervisor.child_process import ChildProcess
@@ -128,9 +129,9 @@ class ElectorProcess:
 
     # --- messages
 
-    def send(self, message: m.Message) -> None:
+    def send(self, term: Term, body: m.Body) -> None:
         """Send a fact. An elector whose queue is full has been stopped for long: it is replaced."""
-        if self._channel and not self._channel.send(message):
+        if self._channel and not self._channel.send(term.number, body):
             self.process.kill()
 
     def receive(self, now: float) -> list[m.Message]:
@@ -194,7 +195,7 @@ class ElectorProcess:
                 release, self._end_answered = False, True
             if (release or self._run(term)) and now < self._shutdown_at and not self.other_version:
                 self._start(state, term, now)
-                self._send_end(term, release, to)
+                self._send_end(term, release=release, to=to)
         elif not self.cannot_work or state is not State.WAITING:
             self._start(state, term, now)
 
@@ -214,19 +215,20 @@ class ElectorProcess:
         self._end_sent |= self._channel is not None
         if not term.lead and not self.launcher.releases:
             self.process.kill()  # a file lock that it may have acquired is free when kleader has ended
-        self._send_end(term, release, to, unhealthy=unhealthy)
+        self._send_end(term, release=release, to=to, unhealthy=unhealthy)
 
-    def _send_end(self, term: Term, release: bool, to: str, *, unhealthy: bool = False) -> None:  # noqa: FBT001 - as in Empty
+    def _send_end(self, term: Term, *, release: bool, to: str, unhealthy: bool = False) -> None:
         """Send that no process of the term is alive, after what is to be recorded of its run."""
-        if ran := self._run(term):
-            self.send(ran)
-        self.send(m.Empty(term.number, release, to, unhealthy))
+        ran = self._run(term)
+        if ran:
+            self.send(term, ran)
+        self.send(term, AllProcessesExited(release, to, record=ran is not None, unhealthy=unhealthy))
 
     def _run(self, term: Term) -> m.Ran | None:
         """The run that the lock is to record: nothing is written to a lock that was lost."""
         return term.ran if term.lead and not term.lost and self._plan.lock != FOR_LIFE else None
 
-    def released(self, answer: m.Released, term: Term) -> None:
+    def released(self, answer: Released, term: Term) -> None:
         """It has done about the lock what it could."""
         first, self._end_pending, self._end_answered = not self._end_answered, False, True
         if not first:
@@ -271,10 +273,10 @@ class ElectorProcess:
         self._missed, self._last_heartbeat = 0, now if leading else now + _START_SECONDS
         if self._period == math.inf:
             self._silent_since = math.inf
-        self.send(assign)
+        self.send(term, assign)
         if leading:
             if state is not State.LEADING:
-                self.send(m.Stopping(term.number))
+                self.send(term, m.Stopping())
             goes_on = "; the command goes on" if self._command.runs else ""
             self._log.warning(
                 f"the elector died: replaced by pid {self.process.pid}{goes_on}", event="elector_replaced"

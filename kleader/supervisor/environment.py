@@ -36,7 +36,7 @@ def environment(plan: Plan, term: Term) -> dict[str, str]:
         seconds, micros = divmod(lead.acquired, 1_000_000)
         added |= {
             "KLEADER_LOCK": plan.lock,
-            "KLEADER_NAMESPACE": lead.namespace,
+            "KLEADER_NAMESPACE": term.namespace,
             "KLEADER_NAME": plan.name,
             "KLEADER_FENCING_TOKEN": lead.token,
             "KLEADER_TRANSITIONS": str(lead.transitions),
@@ -60,7 +60,7 @@ def _time(wall: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall))}.{int(wall % 1 * 1e6):06d}Z"
 
 
-def hook_environment(plan: Plan, term: Term, namespace: str) -> dict[str, str]:
+def hook_environment(plan: Plan, term: Term) -> dict[str, str]:
     """The environment of a hook or a standby: the same, and the lock's name also while there is no token."""
-    about = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name}
+    about = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": term.namespace, "KLEADER_NAME": plan.name}
     return environment(plan._replace(notify="kleader"), term) | about

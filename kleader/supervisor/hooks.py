@@ -27,7 +27,7 @@ _ON_NEW_LEADER = "the --on-new-leader command"
 _POLL_SECONDS = 1.0  # between two reads of the file lock's holder: its guard reports only the first
 
 
-class NewLeader:
+class OnNewLeader:
     """Runs for the first leader and for every change of it, one run at a time; of changes that wait, for the latest."""
 
     def __init__(

@@ -11,6 +11,7 @@ import os
 import signal
 
 from kleader.election.duration import text
+from kleader.election.protocol import Acquired, Renewed, StepDown
 from kleader.exits import FAILED, SIGNALLED
 from kleader.ipc import messages as m
 from kleader.procs import last_resort
@@ -52,10 +53,10 @@ class Leadership:
         self._plan, self._log, self._run, self._command, self._deadline = plan, log, run, command, deadline
         self._killer, self._elector, self._standby, self._health = killer, elector, standby, health
 
-    def begin(self, lead: m.Lead, now: float) -> None:
+    def begin(self, lead: Acquired, now: float) -> None:
         """The lock is acquired: start the command, once the standby has ended."""
         term = self._run.term
-        term.lead, term.led_at, term.t0 = lead, now, lead.stop_at - self._plan.renew_deadline
+        term.lead, term.led_at, term.t0 = lead, now, lead.t0
         self._health.begin(now)
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
         self._run.fire(Event.ACQUIRED_BESIDE_STANDBY if self._plan.standby else Event.ACQUIRED)
@@ -73,12 +74,12 @@ class Leadership:
         else:
             term.start_at = now
 
-    def extend(self, extend: m.Extend, now: float) -> None:
+    def renewed(self, renewed: Renewed, now: float) -> None:
         """The lock was renewed. After a loss that does not count."""
         term = self._run.term
         if not term.lost:
-            self._deadline.extend(extend.stop_at, extend.kill_at, now)
-            term.t0 = max(term.t0, extend.stop_at - self._plan.renew_deadline)
+            self._deadline.extend(renewed.stop_at, renewed.kill_at, now)
+            term.t0 = max(term.t0, renewed.t0)
 
     def lose(self, reason: str, now: float, *, kill: bool) -> None:
         """Leadership is lost. With ``kill`` there is no grace, nor past kill_at, when it is lost once more."""
@@ -101,7 +102,7 @@ class Leadership:
                 self._stop(self.stop_signal(), now, by, send=True)
             term.kill_stopping_at = by
 
-    def step_down(self, message: m.Yield, now: float) -> None:
+    def step_down(self, message: StepDown, now: float) -> None:
         """End the term in good order, unless it ends anyway."""
         term, killing = self._run.term, self._run.state is State.KILLING
         if killing and (term.over or term.shutdown_signal or not (self._command.restart_wanted or term.stops_standby)):
@@ -229,9 +230,9 @@ class Leadership:
             self.lose("the lease is about to expire" if kill else "the renew deadline has passed", now, kill=kill)
         if not self._health.healthy and run.state is State.LEADING:
             reason = f"the --health command failed {self._plan.health_failures} times in a row"
-            self.step_down(m.Yield(term.number, reason), now)
+            self.step_down(StepDown(reason), now)
         if self._elector.other_version and run.state in _CAN_STEP_DOWN:
-            self.step_down(m.Yield(term.number, "kleader was upgraded"), now)
+            self.step_down(StepDown("kleader was upgraded"), now)
         if self._command.draining and self._command.tree.is_empty():
             self._kill(now)
         if run.state is State.STOPPING_STANDBY and not self._standby.subtree.process.pid:
@@ -254,7 +255,7 @@ class Leadership:
             self._kill(now)
             return
         term.started_at = min(term.started_at, now)
-        self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))
+        self._elector.send(term, m.Started(main.pid, main.start, self._command.tree.bystanders.listed))
         main.release()
         self._health.begin(now)
         self._log.debug(f"forked the command: pid {main.pid}", event="command_forked", pid=main.pid)
@@ -267,7 +268,7 @@ class Leadership:
         self._run.term.kill_stopping_at = by
         limit = f"; SIGKILL follows in {text(round(max(0.0, by - now), 1))}" if by < math.inf else ""
         self._log.info(f"{why}stopping the command with {name(number)}{limit}", event="command_stopping")
-        self._elector.send(m.Stopping(self._run.term.number))
+        self._elector.send(self._run.term, m.Stopping())
         if send:
             self._command.ask_to_stop(number)
 

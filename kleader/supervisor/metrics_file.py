@@ -30,7 +30,7 @@ _HELP = {
 }
 
 
-def write(plan: Plan, log: Log, namespace: str, term: Term) -> None:
+def write(plan: Plan, log: Log, term: Term) -> None:
     """Replace the file. Where that fails it is old, which a warning says."""
     if not plan.metrics_file:
         return
@@ -45,7 +45,7 @@ def write(plan: Plan, log: Log, namespace: str, term: Term) -> None:
         if ran and (ran.status, reason) == (0, EXITED)
         else _former(plan.metrics_file),
     }
-    labels = f'namespace="{_escaped(namespace)}",name="{_escaped(plan.name)}"'
+    labels = f'namespace="{_escaped(term.namespace)}",name="{_escaped(plan.name)}"'
     about = f',reason="{reason}"'
     text = "".join(
         f"# HELP {name} {_HELP[name]}\n# TYPE {name} gauge\n"

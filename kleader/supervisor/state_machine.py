@@ -12,6 +12,7 @@ import signal
 
 from kleader import system
 from kleader.election.duration import text
+from kleader.election.protocol import Acquired, AcquireFailed, Lost, NewLeader, Released, Renewed, Restart, StepDown
 from kleader.exits import FAILED, NOT_ACQUIRED, SIGNALLED
 from kleader.ipc import messages as m
 from kleader.ipc.plan import FOR_LIFE
@@ -21,7 +22,7 @@ from kleader.supervisor.child import Command
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.elector_process import ElectorProcess
 from kleader.supervisor.environment import end_variables, hook_environment
-from kleader.supervisor.hooks import Health, NewLeader, OnEnd
+from kleader.supervisor.hooks import Health, OnEnd, OnNewLeader
 from kleader.supervisor.leadership import Leadership
 from kleader.supervisor.signals import ENDS_CANDIDATE, SHUTDOWN, name
 from kleader.supervisor.standby import Standby
@@ -45,14 +46,14 @@ class RunStateMachine:
     def __init__(
         self, plan: Plan, log: Log, signals: system.Signals, launcher: Launcher, launch_exporter: Launch | None
     ) -> None:
-        self._plan, self._log, self._run = plan, log, Run(log)
+        self._plan, self._log, self._run = plan, log, Run(log, plan.namespace)
         self._deadline = Deadline(system.KillTimer() if os.getpid() != 1 else None, plan.kill)
         self._command = Command(plan, log, signals)
         tree = self._command.tree
         killer = TreeKiller(tree, self._deadline, log)
         self._elector = ElectorProcess(plan, log, launcher, self._command)
         self._standby = Standby(plan, log, signals, tree, killer)
-        self._new_leader = NewLeader(plan, log, signals, tree, launcher.holder)
+        self._new_leader = OnNewLeader(plan, log, signals, tree, launcher.holder)
         self._health = Health(plan, log, signals, tree)
         self._on_end = OnEnd(plan, log, signals, tree)
         self._report = StatusReport(plan, log, self._command, self._deadline, self._elector, launch_exporter)
@@ -61,7 +62,6 @@ class RunStateMachine:
         )
         subtrees = (hook.subtree.process for hook in (self._standby, self._new_leader, self._health, self._on_end))
         self._children = (self._elector.process, self._report.exporter.process, *subtrees)
-        self._namespace = plan.namespace
         self._contend_at = 0.0  # the end of NOT_CONTENDING, if the candidate is healthy by then
         self._interrupted = False  # by Ctrl-C, before it led
 
@@ -90,7 +90,7 @@ class RunStateMachine:
         status = term.status
         self._elector.launcher.let_go()
         self._report.close()
-        metrics_file.write(self._plan, self._log, self._namespace, term)
+        metrics_file.write(self._plan, self._log, term)
         interrupted = self._interrupted or self._command.interrupted
         if interrupted and status == SIGNALLED + signal.SIGINT and os.getsid(0) != os.getpid():
             system.die_of(signal.SIGINT)
@@ -150,7 +150,7 @@ class RunStateMachine:
         """The processes other than the command: start, kill and wait for them."""
 
         def variables() -> dict[str, str]:
-            return hook_environment(self._plan, self._run.term, self._namespace)
+            return hook_environment(self._plan, self._run.term)
 
         self._elector.check(self._run.state, self._run.term, now)
         self._on_end.check(now)
@@ -159,7 +159,7 @@ class RunStateMachine:
         self._new_leader.check(self._run.state, variables, now)  # before the end, which waits for it only that long
         if not self._elector.process.pid:
             self._without_elector(now)
-        self._standby.check(self._run.state, self._run.term, self._namespace, now)
+        self._standby.check(self._run.state, self._run.term, now)
         self._health.check(self._run.state, variables, now, runs=self._command.runs)
 
     def _without_elector(self, now: float) -> None:
@@ -198,38 +198,42 @@ class RunStateMachine:
         self._command.check_executed()
         messages = self._elector.receive(now)
         for message in messages:
-            self._report.note(message)
-            if isinstance(message, m.Remember):
-                self._elector.resume_state = message.what
+            self._report.note(message.body)
+            if isinstance(message.body, m.ResumeState):
+                self._elector.resume_state = message.body.state
             elif message.term == self._run.term.number:
-                self._on_message(message, now)
+                self._on_message(message.body, now)
         if messages:
-            self._elector.send(m.Alive(self._run.term.number, self._deadline.kill_at))
+            self._elector.send(self._run.term, m.Alive(self._deadline.kill_at))
 
-    def _on_message(self, message: m.Message, now: float) -> None:
+    def _on_message(self, body: m.Body, now: float) -> None:
         state = self._run.state
-        if isinstance(message, m.Lead) and state is State.WAITING:
-            self._note_leader(self._plan.identity, message.namespace)
-            self._leadership.begin(message, now)
-        elif isinstance(message, m.Extend) and state is State.WAITING:
-            self._elector.replace(now)  # its Lead was lost: the next elector finds the lock held by this candidate
-        elif isinstance(message, m.Extend):
-            self._leadership.extend(message, now)
-        elif isinstance(message, m.Lost) and state in ACTIVE:
-            self._leadership.lose(message.reason, now, kill=message.kill_now)
-        elif isinstance(message, m.Yield) and state in ACTIVE - {State.STOPPING}:
-            self._leadership.step_down(message, now)
-        elif isinstance(message, m.Observe):
-            self._on_observe(message)
-        elif isinstance(message, m.Failed):
-            self._on_failed(message, now)
-        elif isinstance(message, m.Released):
-            self._elector.released(message, self._run.term)
+        match body:
+            case m.LockFound(namespace):
+                self._run.term.namespace = namespace
+                self._log.add_context(namespace=namespace)
+            case Acquired() if state is State.WAITING:
+                self._new_leader.leads(self._plan.identity)
+                self._leadership.begin(body, now)
+            case Renewed() if state is State.WAITING:
+                self._elector.replace(now)  # its Acquired was lost: the next elector finds that this candidate holds it
+            case Renewed():
+                self._leadership.renewed(body, now)
+            case Lost(reason, kill_now) if state in ACTIVE:
+                self._leadership.lose(reason, now, kill=kill_now)
+            case StepDown() if state in ACTIVE - {State.STOPPING}:
+                self._leadership.step_down(body, now)
+            case NewLeader(leader):
+                self._on_new_leader(leader)
+            case AcquireFailed():
+                self._on_failed(body, now)
+            case Released():
+                self._elector.released(body, self._run.term)
 
-    def _on_observe(self, observe: m.Observe) -> None:
-        self._note_leader(observe.leader, observe.namespace)
-        if observe.leader != self._plan.identity:
-            leader = observe.leader[:_MAX_LEADER_CHARS]
+    def _on_new_leader(self, leader: str) -> None:
+        self._new_leader.leads(leader)
+        if leader != self._plan.identity:
+            leader = leader[:_MAX_LEADER_CHARS]
             one_try = self._run.term.number == 1 and (self._plan.wait == 0 or self._plan.live)  # its last line has it
             what = f"the leader is {leader}{self._log.introduce('; this candidate waits as ')}"
             if one_try:
@@ -237,7 +241,7 @@ class RunStateMachine:
             else:
                 self._log.info(what, event="leader_observed", leader=leader)
 
-    def _on_failed(self, failed: m.Failed, now: float) -> None:
+    def _on_failed(self, failed: AcquireFailed, now: float) -> None:
         """The elector cannot acquire the lock. That another candidate holds it is no error."""
         status = failed.status
         if status == NOT_ACQUIRED:
@@ -247,12 +251,6 @@ class RunStateMachine:
             self._log.error(failed.reason, event="acquire_failed", status=status)
         if self._run.state is State.WAITING:
             self._end(status, now)
-
-    def _note_leader(self, leader: str, namespace: str) -> None:
-        if self._plan.lock != "file":
-            self._log.add_context(namespace=namespace)
-        self._namespace = namespace
-        self._new_leader.leads(leader)
 
     # --- signals and children
 
@@ -297,7 +295,7 @@ class RunStateMachine:
     def _after_term(self, now: float) -> None:
         """No process of the term is alive: kleader contends again, or ends."""
         term = self._run.term
-        self._on_end.term_ended(hook_environment(self._plan, term, self._namespace) | end_variables(term))
+        self._on_end.term_ended(hook_environment(self._plan, term) | end_variables(term))
         if term.over and self._plan.on_loss == "wait" and not term.shutdown_signal:
             self._contend_again(now)
         else:
@@ -321,7 +319,7 @@ class RunStateMachine:
         self._deadline.end()
         self._run.next_candidacy()
         self._standby.contend(now)
-        self._elector.send(m.Again(previous.number, self._run.term.incarnation))
+        self._elector.send(previous, Restart(self._run.term.incarnation))
 
     def _stop_contending(self, now: float, seconds: float) -> None:
         """No process of a term is alive. No elector contends until the candidate is healthy, nor for ``seconds``."""

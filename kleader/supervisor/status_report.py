@@ -9,6 +9,7 @@ import time
 from bisect import bisect_left as bisect
 
 from kleader.backoff import Backoff
+from kleader.election.protocol import Acquired, NewLeader
 from kleader.ipc import messages as m
 from kleader.ipc import status_socket
 from kleader.ipc.plan import OTHER_VERSION
@@ -117,7 +118,7 @@ class Exporter:
         """Start no other: kleader ends, and one that lives ends by that."""
         self._retired = True
 
-    def send(self, status: m.Status, now: float) -> None:
+    def send(self, term: Term, status: m.Status, now: float) -> None:
         """Send it if it differs from the last one. An exporter that has ended is started again, after a pause."""
         if self._launch and not self.process.pid and now >= self.due:
             try:
@@ -128,7 +129,7 @@ class Exporter:
         same = self._sent is not None and status._replace(at=self._sent.at) == self._sent
         if self._channel and (now >= self._resend_at or not same):
             self._sent = status
-            self._resend_at = math.inf if self._channel.send(status) else now + _RESEND_SECONDS
+            self._resend_at = math.inf if self._channel.send(term.number, status) else now + _RESEND_SECONDS
 
     def _ended(self, waitstatus: int, now: float) -> None:
         if self._channel:
@@ -163,7 +164,6 @@ class StatusReport:
         self.exporter = Exporter(launch_exporter, log, command.tree)
         self._exports = launch_exporter is not None
         self._service_manager = ServiceManager(plan, log)
-        self._namespace = plan.namespace
         self._leader = ""
         self._changes = 0
         self._read = plan.lock in {"", "file"}  # by now: opened, or none
@@ -181,35 +181,36 @@ class StatusReport:
         """When to publish though nothing happens."""
         return min(self._server.due, self.exporter.due, self._service_manager.due)
 
-    def note(self, message: m.Message) -> None:
+    def note(self, body: m.Body) -> None:
         """A message of the elector."""
-        if isinstance(message, m.Observe):
-            self._note_leader(message.leader[:_MAX_LEADER_CHARS], message.namespace)
-        elif isinstance(message, m.Lead):
-            self._note_leader(self._plan.identity, message.namespace)
-        elif isinstance(message, m.Measured):
-            self._read |= message.read
-            self._slow += message.slow
-            self._reconnects += message.reconnects
-            if message.took > 0:
-                self._renewals[bisect(m.RENEWALS, message.took)] += 1
-                self._renewing += message.took
+        match body:
+            case NewLeader(leader):
+                self._note_leader(leader[:_MAX_LEADER_CHARS])
+            case Acquired():
+                self._note_leader(self._plan.identity)
+            case m.Measured(read, slow, reconnects, took):
+                self._read |= read
+                self._slow += slow
+                self._reconnects += reconnects
+                if took > 0:
+                    self._renewals[bisect(m.RENEWALS, took)] += 1
+                    self._renewing += took
 
     def publish(self, state: State, term: Term, now: float) -> None:
         """Answer is-leader; tell the exporter and the service manager what has changed."""
-        self._server.serve(now, lambda: m.encode(self._status(state, term, now)))
+        self._server.serve(now, lambda: m.encode(m.Message(term.number, self._status(state, term, now))))
         if self._exports:
             if state in {State.RELEASING, State.ENDED}:
                 self.exporter.retire()
-            self.exporter.send(self._status(state, term, now), now)
+            self.exporter.send(term, self._status(state, term, now), now)
         self._service_manager.notify(state, term, self._leader, read=self._read, now=now)
 
     def close(self) -> None:
         """The end of this kleader."""
         self._server.close()
 
-    def _note_leader(self, leader: str, namespace: str) -> None:
-        self._read, self._namespace = True, namespace
+    def _note_leader(self, leader: str) -> None:
+        self._read = True
         self._changes += leader not in {"", self._leader}
         self._leader = leader
 
@@ -218,13 +219,12 @@ class StatusReport:
         held = state in {State.LEADING, State.STOPPING} and not term.lost
         main = self._command.main if self._command.main and self._command.main.started else None
         return m.Status(
-            term=term.number,
             at=now,
             role=state.value,
             held=held,
             leads=held and (main is not None or self._command.draining),
             lock=plan.lock,
-            namespace=self._namespace,
+            namespace=term.namespace,
             name=plan.name,
             identity=plan.identity,
             leader=self._leader,

@@ -12,6 +12,7 @@ from kleader.supervisor.states import TRANSITIONS, Event, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kleader.election.protocol import Acquired, StepDown
     from kleader.log import Log
     from kleader.procs.tree_killer import ProcessTree
 
@@ -29,14 +30,15 @@ _MAX_PROCESSES = 500  # of the command in one message; an elector finds the othe
 class Term:
     """A candidacy, and the leadership that may follow from it. Instants are infinite while nothing is due."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, namespace: str = "") -> None:
         self.number = number
+        self.namespace = namespace  # of the lock, as far as it is known
         self.incarnation = os.urandom(16).hex()
-        self.lead: m.Lead | None = None
+        self.lead: Acquired | None = None
         self.t0 = 0.0  # of the last write that counted; inf where nothing expires
         self.status = 0  # what kleader would exit with
         self.lost = False
-        self.step_down: m.Yield | None = None  # the elector or the health check asked for its end
+        self.step_down: StepDown | None = None  # the elector or the health check asked for its end
         self.shutdown_signal = 0  # the TERM or INT that asked kleader to end
         self.start_at = math.inf  # when to start the command
         self.kill_stopping_at = math.inf  # when what was asked to stop is killed
@@ -102,14 +104,13 @@ class Term:
         """No process of the command is alive, and ``status`` is kleader's exit status for it."""
         if self.started_at < math.inf:
             token = self.lead.token if self.lead else ""
-            self.ran = m.Ran(self.number, token, self.status, self.reason, self.started_at, now)
+            self.ran = m.Ran(token, self.status, self.reason, self.started_at, now)
 
     def assignment(self, tree: ProcessTree, resume_state: str, *, replaces: bool) -> m.Assign:
         """What an elector has to know; ``replaces``: it is not the first one. OSError: too many open files."""
         lead = self.lead
         known = tree.members() if lead else []
         return m.Assign(
-            self.number,
             self.incarnation,
             lead is not None,
             replaces,
@@ -126,10 +127,10 @@ class Term:
 class Run:
     """The state and the term of one ``kleader run``. Only :meth:`fire` changes the state."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, namespace: str) -> None:
         self._log = log
         self.state = State.WAITING
-        self.term = Term(1)
+        self.term = Term(1, namespace)
 
     def fire(self, event: Event) -> None:
         """Go to the next state. KeyError: a fault of kleader, which kills the command and ends."""
@@ -138,5 +139,5 @@ class Run:
 
     def next_candidacy(self) -> Term:
         """A new candidacy, with an incarnation of its own, begins; returns the term before it."""
-        previous, self.term = self.term, Term(self.term.number + 1)
+        previous, self.term = self.term, Term(self.term.number + 1, self.term.namespace)
         return previous

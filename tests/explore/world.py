@@ -434,7 +434,7 @@ class Explored:
                 one = one._replace(watch=-1)
             case e.Acquired():
                 one = self._acquired(world, who, action)
-            case e.Renewed(stop_at, _) if one.command == ALIVE and one.term:
+            case e.Renewed(_, stop_at, _) if one.command == ALIVE and one.term:
                 term = max(stop_at, one.term[0]), max(self._dead_at(who, stop_at), one.term[1]), *one.term[2:]
                 one = one._replace(term=term)
             case e.Lost(_, kill_now) if one.command:

@@ -42,14 +42,14 @@ MUTANTS = [
     ),
     Guard(
         "a supervisor is judged by its unanswered heartbeats",
-        "elector.loop:Loop._ping",
-        "self._unanswered * _PING > self._plan.renew_deadline",
+        "elector.loop:Loop._send_heartbeats",
+        "self._unanswered * _HEARTBEAT_SECONDS > self._plan.renew_deadline",
         "system.clock() - self._watchdog.answered_at > self._plan.renew_deadline",
         "unit/test_elector_loop.py::test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_supervisor",
     ),
     Guard(
         "a supervisor that answers no heartbeat has lost the lock",
-        "elector.loop:Loop._ping",
+        "elector.loop:Loop._send_heartbeats",
         "self._unanswered += 1",
         "pass",
         "unit/test_elector_loop.py::"
@@ -64,9 +64,9 @@ MUTANTS = [
     ),
     Guard(
         "an elector sends heartbeats while it waits",
-        "elector.loop:Loop._ping",
-        "self._say(m.Ping(self._term))",
-        "self._waits or self._say(m.Ping(self._term))",
+        "elector.loop:Loop._send_heartbeats",
+        "self._send(m.Heartbeat())",
+        "self._waits or self._send(m.Heartbeat())",
         "unit/test_elector_loop.py::test_a_waiting_elector_sends_heartbeats_and_no_request",
     ),
     Guard(
@@ -92,22 +92,22 @@ MUTANTS = [
     ),
     Guard(
         "an elector sends the longest lease duration that it has seen",
-        "elector.loop:Loop._feed",
-        "if memory := successor.remember(self._term, before, self._state):\n    ...",
+        "elector.loop:Loop._step",
+        "if resume_state := successor.resume_state(before, self._state):\n    ...",
         "",
         "unit/test_elector_loop.py::test_a_holders_duration_is_sent_before_its_name",
     ),
     Guard(
         "a replacement elector sends its incarnation first",
         "elector.loop:Loop._begin",
-        "if memory := successor.remember(self._term, None, self._state):\n    ...",
+        "if resume_state := successor.resume_state(None, self._state):\n    ...",
         "",
         "unit/test_elector_loop.py::test_a_replacement_elector_sends_its_own_incarnation_first",
     ),
     Guard(
         "the next elector gets the resume state of the last one",
         "supervisor.state_machine:RunStateMachine.receive",
-        "self._elector.resume_state = message.what",
+        "self._elector.resume_state = message.body.state",
         "pass",
         "process/test_deadline.py::test_an_elector_whose_lead_message_was_lost_is_replaced",
     ),
@@ -178,8 +178,8 @@ MUTANTS = [
     Guard(
         "a replacement elector gets the time of the last write of the term",
         "supervisor.leadership:Leadership.begin",
-        "lead.stop_at - self._plan.renew_deadline",
-        "lead.stop_at",
+        "term.lead, term.led_at, term.t0 = lead, now, lead.t0",
+        "term.lead, term.led_at, term.t0 = lead, now, lead.stop_at",
         "process/test_deadline.py::test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs_on",
     ),
     Guard(
@@ -199,8 +199,8 @@ MUTANTS = [
     Guard(
         "a replacement elector of a candidate knows that there was one before",
         "supervisor.term:Term.assignment",
-        "m.Assign(..., ..., ..., replaces, ..., ..., ..., ..., ..., ..., ...)",
-        "m.Assign(..., ..., ..., False, ..., ..., ..., ..., ..., ..., ...)",
+        "m.Assign(..., ..., replaces, ..., ..., ..., ..., ..., ..., ...)",
+        "m.Assign(..., ..., False, ..., ..., ..., ..., ..., ..., ...)",
         "process/test_deadline.py::test_an_elector_whose_lead_message_was_lost_is_replaced",
     ),
     Guard(
@@ -227,8 +227,8 @@ MUTANTS = [
     Guard(
         "a new candidacy has a new incarnation",
         "supervisor.state_machine:RunStateMachine._contend_again",
-        "m.Again(previous.number, self._run.term.incarnation)",
-        "m.Again(previous.number, previous.incarnation)",
+        "self._elector.send(previous, Restart(self._run.term.incarnation))",
+        "self._elector.send(previous, Restart(previous.incarnation))",
         "process/test_yield.py::test_a_lost_term_is_not_released",
     ),
     # --- a candidate that is unhealthy
@@ -257,7 +257,7 @@ MUTANTS = [
     Guard(
         "an elector does not start on the plan of another version",
         "ipc.plan:load",
-        "fields.pop('version', None) != __version__",
+        "fields.pop('version', None) != _VERSION",
         "fields.pop('version', None) is None",
         "process/test_upgrade.py::test_a_candidate_whose_elector_dies_after_an_upgrade_ends_with_one_error",
     ),

@@ -30,10 +30,10 @@ MUTANTS = [
     Guard(
         "the elector knows the command before that is let through to exec",
         "supervisor.leadership:Leadership._start",
-        "self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))\n"
+        "self._elector.send(term, m.Started(main.pid, main.start, self._command.tree.bystanders.listed))\n"
         "main.release()",
         "main.release()\n"
-        "self._elector.send(m.Started(term.number, main.pid, main.start, self._command.tree.bystanders.listed))",
+        "self._elector.send(term, m.Started(main.pid, main.start, self._command.tree.bystanders.listed))",
         "process/test_deadline.py::test_the_elector_knows_the_command_before_its_exec",
     ),
     Guard(
@@ -117,8 +117,8 @@ MUTANTS = [
     Guard(
         "where somebody else may lead there is no grace",
         "supervisor.state_machine:RunStateMachine._on_message",
-        "message.kill_now",
-        "False",
+        "self._leadership.lose(reason, now, kill=kill_now)",
+        "self._leadership.lose(reason, now, kill=False)",
         "process/test_deadline.py::test_a_loss_with_kill_now_has_no_grace",
     ),
     Guard(
@@ -130,7 +130,7 @@ MUTANTS = [
     ),
     Guard(
         "a renewal that is told after the loss counts for nothing",
-        "supervisor.leadership:Leadership.extend",
+        "supervisor.leadership:Leadership.renewed",
         "not term.lost",
         "True",
         "process/test_deadline.py::test_messages_of_another_term_and_after_the_loss_are_ignored",

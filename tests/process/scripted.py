@@ -28,10 +28,11 @@ import select
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from kleader import launch, system
 from kleader.cli.main import cli
+from kleader.election import protocol as p
 from kleader.elector import start
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
@@ -47,15 +48,8 @@ if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
 
 KILL = os.kill
-TYPES: dict[str, Any] = {
-    "lead": m.Lead,
-    "observe": m.Observe,
-    "extend": m.Extend,
-    "lost": m.Lost,
-    "yield": m.Yield,
-    "ping": m.Ping,
-    "remember": m.Remember,
-}
+TYPES: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(m.Body)}
+RENEW_DEADLINE = 10.0  # seconds, where the options give no other
 
 
 class Scripted:
@@ -101,22 +95,30 @@ def play(channel: Channel, script: list[list[Any]], heard: str) -> None:
     while channel.open:
         while assigned and left and is_time(left[0][0], born):
             when, kind, fields = left.pop(0)
-            for name in {"stop_at", "kill_at"} & set(fields):
+            if kind in {"acquired", "renewed"}:
+                fields.setdefault("t0", fields["stop_at"] - RENEW_DEADLINE)
+            for name in {"t0", "stop_at", "kill_at"} & set(fields):
                 fields[name] += system.clock() if isinstance(when, str) else born
-            channel.send(TYPES[kind](**{"term": 1, **fields}))
+            channel.send(fields.pop("term", 1), TYPES[kind](**fields))
             if isinstance(when, str):
                 Path(f"{when}.said").touch()
         poll.poll(2 if left else None)
         for message in channel.receive():
             assigned = True
             children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text(encoding="ascii").split()
-            told = {"type": type(message).__name__, "at": system.clock(), "children": children, "pid": os.getpid()}
+            told = {
+                "type": type(message.body).__name__,
+                "term": message.term,
+                "at": system.clock(),
+                "children": children,
+                "pid": os.getpid(),
+            }
             told["born"] = born
             with Path(heard).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**message._asdict(), **told}) + "\n")
-            if isinstance(message, m.Empty):
-                why = "" if message.release else "asked not to"
-                channel.send(m.Released(message.term, message.release, why))
+                file.write(json.dumps({**message.body._asdict(), **told}) + "\n")
+            if isinstance(message.body, p.AllProcessesExited):
+                release = message.body.release
+                channel.send(message.term, p.Released(release, "" if release else "asked not to"))
                 return
 
 
@@ -174,14 +176,14 @@ def refuse_group(_group: int, _number: int) -> None:
 def spoil(fault: str) -> None:
     """What goes wrong in the supervisor, or is missing."""
     if fault == "a bug":
-        Leadership.extend = fail  # type: ignore[assignment,method-assign]
+        Leadership.renewed = fail  # type: ignore[assignment,method-assign]
     elif fault == "may not kill":
         os.kill = refuse
         os.killpg = refuse_group
     elif fault == "an old Python":
         del os.pidfd_open, os.memfd_create
     elif fault == "no killer":
-        Leadership.extend = lose_the_killer  # type: ignore[assignment,method-assign]
+        Leadership.renewed = lose_the_killer  # type: ignore[assignment,method-assign]
     elif fault == "undying":
         ChildProcess.kill = lambda _self: None  # type: ignore[assignment,method-assign]
 

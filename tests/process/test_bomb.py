@@ -68,12 +68,12 @@ def test_a_fork_bomb_is_dead_once_kill_at_has_passed(  # noqa: PLR0917
     bomb = f"{sys.executable} -I -S {BOMB} {kind} {LIMIT} {program}"
     command = ["sh", "-c", f"trap '' TERM; {bomb} & while :; do sleep 1; done"]
     for seconds in (3, 10, 60):  # a crowded machine takes longer to start it
-        script = [[0, "lead", lead(seconds, seconds)]]
+        script = [[0, "acquired", lead(seconds, seconds)]]
         kleader = scripted(command, script, before=before, plan={"kill": 0.5 if PRIVILEGED else 8})
         assert kleader.wait(2 * seconds + PATIENCE) == 255
         if program.exists():
             break
     assert program.exists()
     assert living(program) == []
-    assert not any(said["release"] for said in heard("Empty"))
+    assert not any(said["release"] for said in heard("AllProcessesExited"))
     trials.count(1, "fork bombs killed")

@@ -39,7 +39,7 @@ def test_the_command_gets_sigterm_at_stop_at_and_is_dead_by_kill_at(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """All that else could wake kleader meanwhile has been by stop_at. Its status says that the kernel did not kill."""
-    script = [[0, "lead", lead(3, 4.5)]]
+    script = [[0, "acquired", lead(3, 4.5)]]
     kleader = scripted(witness.command("--ignore-term", "--descendant"), script, plan={"kill": 60, "grace": 1.5})
     term, descendant = witness.wait_start(), witness.wait_descendant()
     kleader.wait_log("lost", "the renew deadline has passed")
@@ -47,19 +47,19 @@ def test_the_command_gets_sigterm_at_stop_at_and_is_dead_by_kill_at(
     assert kleader.wait() == 255
     assert not alive(term.pid)
     assert not alive(descendant.pid)
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert not empty["release"]
 
 
 def test_a_loss_with_kill_now_has_no_grace(scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path) -> None:
     flag = tmp_path / "lost"
-    script = [[0, "lead", lead(60, 70)], [str(flag), "lost", {"reason": "another leads", "kill_now": True}]]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "lost", {"reason": "another leads", "kill_now": True}]]
     kleader = scripted(witness.command("--term-delay=30"), script, "--loss-exit-code=7")
     witness.wait_start()
     flag.touch()
     assert kleader.wait() == 7
     assert not kleader.logged("command_stopping")
-    assert not heard("Empty")[0]["release"]
+    assert not heard("AllProcessesExited")[0]["release"]
 
 
 @pytest.mark.slow
@@ -67,14 +67,14 @@ def test_a_renewal_moves_the_deadlines_and_only_forward(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "renewed"
-    backward = [0, "extend", {"stop_at": 0.15, "kill_at": 0.2}]
-    forward = [str(flag), "extend", {"stop_at": 4.0, "kill_at": 4.5}]
-    kleader = scripted(witness.command(), [[0, "lead", lead(3.0, 3.5)], backward, forward])
+    backward = [0, "renewed", {"stop_at": 0.15, "kill_at": 0.2}]
+    forward = [str(flag), "renewed", {"stop_at": 4.0, "kill_at": 4.5}]
+    kleader = scripted(witness.command(), [[0, "acquired", lead(3.0, 3.5)], backward, forward])
     witness.wait_start()
     wait_since_start(heard, 0.2)
     flag.touch()
     assert kleader.wait() == 255
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert empty["at"] - empty["born"] >= 4
     assert "the renew deadline has passed" in kleader.err
 
@@ -84,10 +84,10 @@ def test_messages_of_another_term_and_after_the_loss_are_ignored(
     scripted: Scripted, witness: Witness, tmp_path: Path
 ) -> None:
     flag = tmp_path / "lost"
-    other = [0.1, "extend", {"stop_at": 60, "kill_at": 70, "term": 7}]
-    late = [str(flag), "extend", {"stop_at": 60, "kill_at": 70}]
+    other = [0.1, "renewed", {"stop_at": 60, "kill_at": 70, "term": 7}]
+    late = [str(flag), "renewed", {"stop_at": 60, "kill_at": 70}]
     lone = {"grace": 60}  # which would take it past the end of any lease: kill_at comes first
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3.0, 3.6)], other, late], plan=lone)
+    kleader = scripted(witness.command("--ignore-term"), [[0, "acquired", lead(3.0, 3.6)], other, late], plan=lone)
     witness.wait_start()
     kleader.wait_log("lost")
     flag.touch()
@@ -96,7 +96,7 @@ def test_messages_of_another_term_and_after_the_loss_are_ignored(
 
 @pytest.mark.slow
 def test_a_stop_after_sigterm_lasts_no_longer_than_the_lease(scripted: Scripted, witness: Witness) -> None:
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(4.0, 4.4)]], "--stop-timeout=600s")
+    kleader = scripted(witness.command("--ignore-term"), [[0, "acquired", lead(4.0, 4.4)]], "--stop-timeout=600s")
     term = witness.wait_start()
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
@@ -105,7 +105,7 @@ def test_a_stop_after_sigterm_lasts_no_longer_than_the_lease(scripted: Scripted,
 
 
 def test_a_late_lead_message_starts_no_command(scripted: Scripted, witness: Witness) -> None:
-    kleader = scripted(witness.command(), [[0, "lead", lead(-2, 5)]])
+    kleader = scripted(witness.command(), [[0, "acquired", lead(-2, 5)]])
     assert kleader.wait() == 255
     assert witness.terms() == []
 
@@ -113,11 +113,11 @@ def test_a_late_lead_message_starts_no_command(scripted: Scripted, witness: Witn
 def test_the_lock_is_released_only_when_the_supervisor_has_no_descendants(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
-    kleader = scripted(witness.command("--descendant"), [[0, "lead", lead(60, 70)]])
+    kleader = scripted(witness.command("--descendant"), [[0, "acquired", lead(60, 70)]])
     witness.wait_descendant()
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    (assign,), (empty,) = heard("Assign"), heard("Empty")
+    (assign,), (empty,) = heard("Assign"), heard("AllProcessesExited")
     assert empty["release"]
     assert empty["pid"] == assign["pid"], "it outlives the sweep"
     assert empty["children"] == [str(empty["pid"])]
@@ -125,7 +125,7 @@ def test_the_lock_is_released_only_when_the_supervisor_has_no_descendants(
 
 
 def test_the_elector_knows_the_command_before_its_exec(scripted: Scripted, witness: Witness, heard: Heard) -> None:
-    kleader = scripted(witness.command("--exit-after=0.1"), [[0, "lead", lead(60, 70)]], fault="before release")
+    kleader = scripted(witness.command("--exit-after=0.1"), [[0, "acquired", lead(60, 70)]], fault="before release")
     wait_until(lambda: heard("Started"), "its announcement")
     wait_until(lambda: state(kleader.pid) == "T", "the stop at the gate")
     child = forked(heard)
@@ -143,7 +143,7 @@ def test_a_supervisor_stopped_past_stop_at_before_the_exec_starts_no_command(
     scripted: Scripted, witness: Witness, heard: Heard, fault: str
 ) -> None:
     """The start gate: the last look at the clock is the child's. A stop signal that ends nothing lets it be seen."""
-    kleader = scripted(witness.command(), [[0, "lead", lead(2.5, 60)]], "--stop-signal=WINCH", fault=fault)
+    kleader = scripted(witness.command(), [[0, "acquired", lead(2.5, 60)]], "--stop-signal=WINCH", fault=fault)
     wait_until(lambda: kleader.logged("became_leader") and state(kleader.pid) == "T", "the stop")
     wait_since_start(heard, 2.5)
     kleader.signal(signal.SIGCONT)
@@ -156,7 +156,7 @@ def test_a_child_whose_supervisor_died_before_pdeathsig_executes_no_command(
     scripted: Scripted, witness: Witness
 ) -> None:
     """PR_SET_PDEATHSIG tells of no death before it; the gate had been opened."""
-    kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], "-v", fault="before PDEATHSIG")
+    kleader = scripted(witness.command(), [[0, "acquired", lead(60, 70)]], "-v", fault="before PDEATHSIG")
     child = int(kleader.wait_log("command_forked").message.split()[-1])
     wait_until(lambda: state(child) == "T", "its stop")
     kleader.kill()
@@ -170,7 +170,7 @@ def test_sigterm_that_arrives_with_the_lead_message_prevents_the_start(
 ) -> None:
     """Both are there when the supervisor looks."""
     flag = tmp_path / "leads"
-    kleader = scripted(witness.command(), [[str(flag), "lead", lead(60, 70)]])
+    kleader = scripted(witness.command(), [[str(flag), "acquired", lead(60, 70)]])
     wait_until(lambda: heard("Assign"), "the elector")
     stop(kleader.pid)
     kleader.signal(signal.SIGTERM)
@@ -179,7 +179,7 @@ def test_sigterm_that_arrives_with_the_lead_message_prevents_the_start(
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 128 + signal.SIGTERM
     assert kleader.logged("became_leader")
-    assert heard("Empty")[0]["release"]
+    assert heard("AllProcessesExited")[0]["release"]
     assert witness.terms() == []
 
 
@@ -188,14 +188,14 @@ def test_sigterm_that_arrives_with_the_lead_message_prevents_the_start(
 def test_a_supervisor_that_sleeps_over_kill_at_is_killed_by_the_kernel(
     scripted: Scripted, witness: Witness, fault: str
 ) -> None:
-    kleader = scripted(witness.command(), [[0, "lead", lead(2, 2.5)]], fault=fault)
+    kleader = scripted(witness.command(), [[0, "acquired", lead(2, 2.5)]], fault=fault)
     assert kleader.wait() == -signal.SIGKILL
     assert witness.terms() == []
 
 
 @pytest.mark.slow
 def test_a_stopped_supervisor_dies_at_kill_at_and_its_command_with_it(scripted: Scripted, witness: Witness) -> None:
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3.0, 3.5)]])
+    kleader = scripted(witness.command("--ignore-term"), [[0, "acquired", lead(3.0, 3.5)]])
     term = witness.wait_start()
     stop(kleader.pid)
     assert kleader.wait() == -signal.SIGKILL
@@ -211,7 +211,7 @@ def test_a_supervisor_without_an_elector_kills_a_kill_budget_earlier(
     full, flag, early = tmp_path / "full", tmp_path / "lost", 5
     told = [str(flag), "lost", {"reason": "not renewed", "kill_now": False}]
     stop_at = {"in the grace": 500, "before a tight deadline": 600}.get(gone, 3)
-    script = [[0, "lead", lead(stop_at, 600)], told]
+    script = [[0, "acquired", lead(stop_at, 600)], told]
     plan = {"grace": 600, "kill": 600 - early}
     more = {"plan": plan, "full": str(full), "fault": gone}
     kleader = scripted(witness.command("--ignore-term", "--descendant"), script, **more)
@@ -234,7 +234,7 @@ def test_a_supervisor_without_an_elector_kills_a_kill_budget_earlier(
 @pytest.mark.slow
 def test_a_supervisor_with_an_elector_uses_the_whole_grace(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     plan = {"grace": 2, "kill": 600}
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 600)]], plan=plan)
+    kleader = scripted(witness.command("--ignore-term"), [[0, "acquired", lead(3, 600)]], plan=plan)
     term = witness.wait_start()
     wait_gone(term.pid, timeout=5 + PATIENCE)
     assert time.clock_gettime(time.CLOCK_BOOTTIME) > heard("Assign")[0]["born"] + 5
@@ -246,7 +246,7 @@ def test_a_supervisor_with_an_elector_uses_the_whole_grace(scripted: Scripted, w
 def test_replacing_an_elector_ends_no_term_whatever_the_kill_budget(
     scripted: Scripted, witness: Witness, heard: Heard, number: int
 ) -> None:
-    kleader = scripted(witness.command(), [[0, "lead", lead(500, 600)]], plan={"kill": 600})
+    kleader = scripted(witness.command(), [[0, "acquired", lead(500, 600)]], plan={"kill": 600})
     witness.wait_start()
     os.kill(heard("Assign")[0]["pid"], number)
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
@@ -259,7 +259,7 @@ def test_replacing_an_elector_ends_no_term_whatever_the_kill_budget(
 @pytest.mark.slow
 def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, witness: Witness, heard: Heard) -> None:
     """Without the kernel's guard, as PID 1 is: no grace, no second start."""
-    script = [[0, "lead", lead(3.0, 3.2)]]
+    script = [[0, "acquired", lead(3.0, 3.2)]]
     kleader = scripted(witness.command("--ignore-term"), script, "--restart=always", no_timer=True)
     term = witness.wait_start()
     stop(kleader.pid)
@@ -275,7 +275,7 @@ def test_a_supervisor_that_wakes_after_kill_at_kills_first(scripted: Scripted, w
 
 @pytest.mark.slow
 def test_a_command_is_not_restarted_after_stop_at(scripted: Scripted, witness: Witness) -> None:
-    script = [[0, "lead", lead(2.8, 6)]]  # it is restarted 1 s after it has ended
+    script = [[0, "acquired", lead(2.8, 6)]]  # it is restarted 1 s after it has ended
     kleader = scripted(witness.command("--exit-after=2"), script, "--restart=always")
     assert kleader.wait() == 255
     assert len(witness.terms()) == 1
@@ -285,7 +285,7 @@ def test_a_command_is_not_restarted_after_stop_at(scripted: Scripted, witness: W
 def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs_on(
     scripted: Scripted, witness: Witness, heard: Heard, fault: signal.Signals
 ) -> None:
-    kleader = scripted(witness.command("--descendant"), [[0, "lead", lead(60, 70, token="77")]])
+    kleader = scripted(witness.command("--descendant"), [[0, "acquired", lead(60, 70, token="77")]])
     term, descendant = witness.wait_start(), witness.wait_descendant()
     first = heard("Assign")[0]["pid"]
     os.kill(first, fault)
@@ -300,7 +300,7 @@ def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs
     witness.wait_beats(2)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    assert heard("Empty")[-1]["release"]
+    assert heard("AllProcessesExited")[-1]["release"]
     witness.check(terms=1)
 
 
@@ -308,7 +308,7 @@ def test_a_replacement_elector_releases_the_lock_at_the_end(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "end"
-    kleader = scripted(witness.command(f"--exit-when={flag}"), [[0, "lead", lead(60, 70)]])
+    kleader = scripted(witness.command(f"--exit-when={flag}"), [[0, "acquired", lead(60, 70)]])
     witness.wait_start()
     stop(kleader.pid)
     flag.touch()
@@ -317,7 +317,7 @@ def test_a_replacement_elector_releases_the_lock_at_the_end(
     wait_until(lambda: not alive(elector) and not alive(witness.terms()[0].pid), "both ends")
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 0
-    assert heard("Empty")[-1]["release"]
+    assert heard("AllProcessesExited")[-1]["release"]
     assert kleader.logged("released")
 
 
@@ -326,15 +326,15 @@ def test_an_elector_whose_lead_message_was_lost_is_replaced(
 ) -> None:
     """Its Lead was lost: the next one of the same candidacy says it, and is told what it asked to be remembered."""
     flag = tmp_path / "renews"
-    lost = [[0, "remember", {"what": "60"}], [str(flag), "extend", {"stop_at": 60, "kill_at": 70}]]
-    kleader = scripted(witness.command(), lost, next=[[0, "lead", lead(60, 70)]])
+    lost = [[0, "resumestate", {"state": "60"}], [str(flag), "renewed", {"stop_at": 60, "kill_at": 70}]]
+    kleader = scripted(witness.command(), lost, next=[[0, "acquired", lead(60, 70)]])
     wait_until(lambda: heard("Assign"), "the elector")
     flag.touch()
     witness.wait_start()
     first, second = heard("Assign")
     assert not alive(first["pid"])
     assert (second["incarnation"], second["leading"], second["replaces"]) == (first["incarnation"], False, True)
-    assert (first["memory"], second["memory"]) == ("", "60")
+    assert (first["resume_state"], second["resume_state"]) == ("", "60")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
     assert len(kleader.logged("became_leader")) == 1
@@ -345,7 +345,7 @@ def test_a_supervisor_with_an_internal_error_kills_its_tree_and_releases_no_lock
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "renewed"
-    script = [[0, "lead", lead(60, 70)], [str(flag), "extend", {"stop_at": 61, "kill_at": 71}]]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "renewed", {"stop_at": 61, "kill_at": 71}]]
     kleader = scripted(witness.command("--ignore-term", "--descendant"), script, fault="a bug")
     pids = witness.wait_start().pid, witness.wait_descendant().pid
     flag.touch()
@@ -354,7 +354,7 @@ def test_a_supervisor_with_an_internal_error_kills_its_tree_and_releases_no_lock
     (error,) = kleader.logged(level="ERROR", role="leader")
     assert error.message.startswith("internal error: RuntimeError: a bug")
     assert "Traceback" not in kleader.err
-    assert heard("Empty") == []
+    assert heard("AllProcessesExited") == []
     witness.check(terms=1)
 
 
@@ -362,7 +362,7 @@ def test_a_third_sigterm_ends_kleader_without_a_release_if_processes_do_not_die(
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """Nor before, however often it is asked: a third one within a second of the second is the same hand's."""
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(60, 70)]], fault="may not kill")
+    kleader = scripted(witness.command("--ignore-term"), [[0, "acquired", lead(60, 70)]], fault="may not kill")
     witness.wait_start()
     kleader.signal(signal.SIGTERM)
     kleader.wait_log("command_stopping", "SIGTERM")
@@ -377,7 +377,7 @@ def test_a_third_sigterm_ends_kleader_without_a_release_if_processes_do_not_die(
     kleader.signal(signal.SIGTERM)  # one alone: another would end the elector as well
     assert kleader.wait() == 128 + signal.SIGTERM
     kleader.wait_log("processes_abandoned")
-    assert heard("Empty") == []
+    assert heard("AllProcessesExited") == []
 
 
 def test_the_lock_is_not_released_after_the_whole_namespace_was_killed(
@@ -386,15 +386,15 @@ def test_the_lock_is_not_released_after_the_whole_namespace_was_killed(
     """As PID 1, whose killing did not end by kill_at: kill(-1) took the elector too, and the lock runs out."""
     left = tmp_path / "pid"
     command = ["sh", "-c", f"sleep 600 & echo $! >{left}; exit 3"]
-    kleader = scripted(command, [[0, "lead", lead(3, 3)]], before=IN_NAMESPACE, fault="may not kill")
+    kleader = scripted(command, [[0, "acquired", lead(3, 3)]], before=IN_NAMESPACE, fault="may not kill")
     assert kleader.wait() == 255
     assert left.exists()
     assert kleader.logged("lost", "the deadline has passed")
-    assert not any(said["release"] for said in heard("Empty"))
+    assert not any(said["release"] for said in heard("AllProcessesExited"))
 
 
 def test_a_silent_elector_is_replaced(scripted: Scripted, witness: Witness, heard: Heard) -> None:
-    kleader = scripted(witness.command(), [[0, "lead", lead(60, 70)]], silence=0.5)
+    kleader = scripted(witness.command(), [[0, "acquired", lead(60, 70)]], silence=0.5)
     witness.wait_start()
     kleader.wait_log("elector_unresponsive")
     wait_until(lambda: len(heard("Assign")) >= 2, "another elector")  # and another, each as silent
@@ -406,12 +406,12 @@ def test_a_hanging_elector_of_a_waiting_candidate_is_replaced_and_the_next_leads
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """With the identity, the incarnation, and what was to be remembered of the lock."""
-    says = [[0, "ping", {}], [0, "remember", {"what": "60"}]]
-    kleader = scripted(witness.command(), says, next=[[0, "lead", lead(60, 70)]], silence=0.5)
+    says = [[0, "heartbeat", {}], [0, "resumestate", {"state": "60"}]]
+    kleader = scripted(witness.command(), says, next=[[0, "acquired", lead(60, 70)]], silence=0.5)
     kleader.wait_log("elector_unresponsive")
     witness.wait_start()
     first, second = heard("Assign")[:2]
-    assert (second["replaces"], second["memory"]) == (True, "60")
+    assert (second["replaces"], second["resume_state"]) == (True, "60")
     assert second["incarnation"] == first["incarnation"]
     assert first["pid"] != second["pid"]
     assert str(first["pid"]) not in second["children"], "it is killed and reaped before"
@@ -433,7 +433,7 @@ def test_a_storm_of_signals_and_dying_children_does_not_delay_the_deadline(
     command = [sys.executable, "-I", "-S", "-c", f"{ignore}\n{run}"]
 
     def start(seconds: int) -> Process:
-        script = [[0, "lead", lead(seconds, 2 * seconds)]]
+        script = [[0, "acquired", lead(seconds, 2 * seconds)]]
         kleader = scripted(command, script, plan={"kill": 4 * seconds, "grace": seconds})
         wait_until(lambda: "up" in kleader.out or not kleader.running, "the command")
         return kleader

@@ -196,7 +196,7 @@ def test_the_exporter_answers_while_the_supervisor_or_the_elector_is_stopped(
 def test_a_leader_with_a_hanging_supervisor_is_reported_as_leading_until_kill_at(
     scripted: Scripted, witness: Witness
 ) -> None:
-    script = [[0, "lead", lead(3, 4)]]
+    script = [[0, "acquired", lead(3, 4)]]
     process = scripted(witness.command(), script, HTTP, no_timer=True)
     witness.wait_start()
     wait_until(lambda: leader(process)["leading"], "the command runs")
@@ -260,8 +260,8 @@ def read(path: Path) -> dict[str, Any]:
 def test_the_state_file_follows_each_renewal_and_change(scripted: Scripted, witness: Witness, tmp_path: Path) -> None:
     state = tmp_path / "state"
     script = [
-        [0, "lead", lead(10, 13, token="7")],
-        [str(tmp_path / "one"), "extend", {"stop_at": 60, "kill_at": 63}],
+        [0, "acquired", lead(10, 13, token="7")],
+        [str(tmp_path / "one"), "renewed", {"stop_at": 60, "kill_at": 63}],
         [str(tmp_path / "two"), "lost", {"reason": "a test", "kill_now": True}],
     ]
     process = scripted(witness.command(), script, f"--state-file={state}", "--on-loss=wait", next=[])

@@ -132,7 +132,7 @@ def test_a_failure_of_a_check_that_began_before_the_command_does_not_count(
     if standby:
         ends = f"trap 'touch {done}; sleep 0.5; exit' TERM; while :; do sleep 0.01; done"
         options.append(f"--standby={shlex.join(['sh', '-c', ends])}")
-    kleader = scripted(witness.command(), [[str(asked), "lead", lead(60, 70)]], *options)
+    kleader = scripted(witness.command(), [[str(asked), "acquired", lead(60, 70)]], *options)
     witness.wait_start()
     done.touch()
     wait_until(lambda: len(runs.read_text()) >= 3, "the next check, of one that leads still")
@@ -182,11 +182,11 @@ def test_a_lock_that_an_unhealthy_candidate_may_hold_is_released(scripted: Scrip
     """Its elector ends as at any end, and the next one is told that there was one."""
     well.touch()
     again = well.with_name("again")
-    kleader = scripted(["sleep", "600"], [], *health(well), next=[[0, "lead", lead(60, 70)]])
+    kleader = scripted(["sleep", "600"], [], *health(well), next=[[0, "acquired", lead(60, 70)]])
     wait_until(lambda: heard("Assign"), "an elector")
     well.unlink()
-    wait_until(lambda: heard("Empty"), "its end")
-    assert heard("Empty")[0]["release"]
+    wait_until(lambda: heard("AllProcessesExited"), "its end")
+    assert heard("AllProcessesExited")[0]["release"]
     again.touch()
     well.touch()
     kleader.wait_log("command_started")
@@ -202,16 +202,16 @@ def test_an_unhealthy_leaders_next_candidacy_has_a_new_incarnation(
     scripted: Scripted, heard: Heard, well: Path
 ) -> None:
     well.touch()
-    lost = [[0, "lead", lead(60, 70)]]
+    lost = [[0, "acquired", lead(60, 70)]]
     kleader = scripted(["sleep", "600"], lost, *health(well), *SHORT, "--on-loss=wait", next=[])
     kleader.wait_log("command_started")
     well.unlink()
-    wait_until(lambda: heard("Empty"), "its end")
-    assert heard("Empty")[0]["release"]
+    wait_until(lambda: heard("AllProcessesExited"), "its end")
+    assert heard("AllProcessesExited")[0]["release"]
     well.touch()
     wait_until(lambda: len(heard("Assign")) == 2, "another candidacy")
     first, second = heard("Assign")
     assert second["term"] == first["term"] + 1
-    assert second["at"] - heard("Empty")[0]["at"] >= 2.9
+    assert second["at"] - heard("AllProcessesExited")[0]["at"] >= 2.9
     assert first["incarnation"] != second["incarnation"]
     end(kleader, 128 + signal.SIGTERM)

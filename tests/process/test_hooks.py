@@ -38,7 +38,7 @@ def lines(path: Path) -> list[str]:
 
 
 def observe(leader: str) -> dict[str, Any]:
-    return {"leader": leader, "namespace": "default"}
+    return {"leader": leader}
 
 
 def end(kleader: Process, status: int = 0) -> None:
@@ -90,8 +90,8 @@ def test_on_new_leader_runs_do_not_overlap_and_the_latest_leader_wins(
 ) -> None:
     go = tmp_path / "go"
     hook = shell(f"echo $KLEADER_LEADER >>{said}; until test -e {go}; do sleep 0.01; done; echo done >>{said}")
-    script = [[0, "observe", observe("a")], *([str(said), "observe", observe(each)] for each in ("c", "", "b"))]
-    script.append([str(tmp_path / "again"), "observe", observe("b")])
+    script = [[0, "newleader", observe("a")], *([str(said), "newleader", observe(each)] for each in ("c", "", "b"))]
+    script.append([str(tmp_path / "again"), "newleader", observe("b")])
     kleader = scripted(["true"], script, f"--on-new-leader={hook}")
     kleader.wait_log("leader_observed", r"is b\b")
     assert lines(said) == ["a"]
@@ -184,7 +184,7 @@ def test_a_hook_that_may_not_be_killed_does_not_delay_kleaders_end(scripted: Scr
     hook = shell(f"echo $$ >{up}.new; mv {up}.new {up}; exec sleep 600")
     command = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done; exit 4"]
     unasked = ["env", f"KLEADER_RUNTIME_DIR={tmp_path}/run"]  # by other tests, whose questions would wake it up
-    story = [[0, "lead", lead(600, 600)]]
+    story = [[0, "acquired", lead(600, 600)]]
     kleader = scripted(command, story, f"--on-new-leader={hook}", fault="may not kill", before=unasked)
     wait_until(up.exists, "the hook")
     try:
@@ -272,7 +272,7 @@ def test_a_hook_whose_subreaper_is_killed_dies_with_the_command(
 def test_no_hook_delays_the_end_of_a_term(scripted: Scripted, witness: Witness, tmp_path: Path, does: str) -> None:
     """One that floods standard error, forks again and again or stops itself."""
     lost, up = tmp_path / "lost", tmp_path / "up"
-    story = [[0, "lead", lead(60, 70)], [str(lost), "lost", {"reason": "another leads", "kill_now": True}]]
+    story = [[0, "acquired", lead(60, 70)], [str(lost), "lost", {"reason": "another leads", "kill_now": True}]]
     hook = shell(f"touch {up}; {does}; sleep 600")
     kleader = scripted(witness.command("--ignore-term", "--descendant"), story, f"--on-new-leader={hook}")
     term, other = witness.wait_start(), witness.wait_descendant()

@@ -157,7 +157,7 @@ def test_a_supervisor_that_has_lost_the_lock_does_not_lead_while_its_command_sto
     scripted: Scripted, witness: Witness, place: Path
 ) -> None:
     options = ("--lease-duration=60s", "--loss-grace=20s")
-    kleader = scripted(witness.command("--ignore-term"), [[0, "lead", lead(3, 60)]], *options)
+    kleader = scripted(witness.command("--ignore-term"), [[0, "acquired", lead(3, 60)]], *options)
     witness.wait_start()
     kleader.wait_log("lost")
     assert ask() == (NOT, "stopping")
@@ -366,7 +366,7 @@ def test_a_flood_of_status_requests_does_not_delay_the_deadline(
 ) -> None:
     """The supervisor kills in time by itself: its kernel timer would make this status -9."""
     options = ("--lease-duration=60s", "--kill-budget=12s", "--stop-signal=USR1", "--loss-grace=0s")
-    kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "lead", lead(4, 5)]], *options)
+    kleader = scripted(witness.command("--ignore-term", "--descendant"), [[0, "acquired", lead(4, 5)]], *options)
     term, descendant = witness.wait_start(), witness.wait_descendant()
     began = time.monotonic()
     flood = processes.start([sys.executable, "-c", FLOOD, sockets(place)[0]])

@@ -34,33 +34,33 @@ def test_a_python_built_without_pidfd_open_and_memfd_create_kills_the_whole_tree
     scripted: Scripted, heard: Heard
 ) -> None:
     """Those are missing from a Python that was built against kernel headers from before 5.3."""
-    script = [[0, "lead", lead(600, 600)]]
+    script = [[0, "acquired", lead(600, 600)]]
     kleader = scripted(COMMAND, script, "--stop-timeout=0s", fault="an old Python")
     wait_until(lambda: kleader.out.count("\n") == 3, "its tree")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
     assert not any(alive(int(pid)) for pid in kleader.out.split())
     assert "internal error" not in kleader.err
-    assert [said["release"] for said in heard("Empty")] == [True]
+    assert [said["release"] for said in heard("AllProcessesExited")] == [True]
 
 
 def test_the_last_resort_kills_the_tree_when_the_killer_has_no_memory(
     scripted: Scripted, heard: Heard, tmp_path: Path
 ) -> None:
     flag = tmp_path / "renewed"
-    script = [[0, "lead", lead(600, 600)], [str(flag), "extend", {"stop_at": 601, "kill_at": 601}]]
+    script = [[0, "acquired", lead(600, 600)], [str(flag), "renewed", {"stop_at": 601, "kill_at": 601}]]
     kleader = scripted(COMMAND, script, fault="no killer")
     wait_until(lambda: kleader.out.count("\n") == 3, "its tree")
     flag.touch()
     assert kleader.wait() == 125
     assert not any(alive(int(pid)) for pid in kleader.out.split())
-    assert heard("Empty") == [], "nothing is released"
+    assert heard("AllProcessesExited") == [], "nothing is released"
 
 
 def test_the_last_resort_kills_no_process_that_was_there_before_kleader(scripted: Scripted, tmp_path: Path) -> None:
     """As in `helper & exec kleader run …`: it is a child of kleader, as the command is."""
     flag, pid = tmp_path / "renewed", tmp_path / "pid"
-    script = [[0, "lead", lead(600, 600)], [str(flag), "extend", {"stop_at": 601, "kill_at": 601}]]
+    script = [[0, "acquired", lead(600, 600)], [str(flag), "renewed", {"stop_at": 601, "kill_at": 601}]]
     helper = ["sh", "-c", f'sleep 600 & echo $! >{pid}; exec "$@"', "-"]
     kleader = scripted(COMMAND, script, fault="no killer", before=helper)
     wait_until(lambda: kleader.out.count("\n") == 3, "its tree")
@@ -76,7 +76,7 @@ if cgroups.may_be_made():
     def test_processes_that_survive_kill_at_die_with_kleaders_cgroup(scripted: Scripted) -> None:
         """Here for lack of permission. So does kleader itself, and releases nothing."""
         with cgroups.made() as cgroup:
-            kleader = scripted(COMMAND, [[0, "lead", lead(5, 5)]], before=cgroup.join, fault="may not kill")
+            kleader = scripted(COMMAND, [[0, "acquired", lead(5, 5)]], before=cgroup.join, fault="may not kill")
             assert kleader.wait() == -signal.SIGKILL
             wait_until(lambda: not cgroup.pids, "the end of all in it")
             assert kleader.out.count("\n") == 3

@@ -41,7 +41,7 @@ def counted(trials: Trials) -> Iterator[None]:
 
 
 def story(flag: Path, *more: Any) -> list[Any]:  # noqa: ANN401
-    return [[str(flag), "lead", lead(60, 70)], *more]
+    return [[str(flag), "acquired", lead(60, 70)], *more]
 
 
 def standby(witness: Witness, *does: str) -> str:
@@ -160,13 +160,16 @@ def test_the_standby_is_started_again_after_a_loss(scripted: Scripted, witness: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "status"), [("lost", 255), ("yield", 255), ("TERM", 128 + signal.SIGTERM)])
+@pytest.mark.parametrize(("end", "status"), [("lost", 255), ("stepdown", 255), ("TERM", 128 + signal.SIGTERM)])
 def test_a_term_that_ends_while_the_standby_stops_starts_no_command(
     scripted: Scripted, witness: Witness, tmp_path: Path, end: str, status: int
 ) -> None:
     """The lock is given up only when it is dead."""
     flag, then, heard = tmp_path / "lead", tmp_path / "then", Heard(tmp_path / "heard")
-    said = {"lost": {"reason": "another leads", "kill_now": True}, "yield": {"reason": "somebody better suited waits"}}
+    said = {
+        "lost": {"reason": "another leads", "kill_now": True},
+        "stepdown": {"reason": "somebody better suited waits"},
+    }
     script = story(flag, *([[str(then), end, said[end]]] if end in said else []))
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
@@ -176,8 +179,8 @@ def test_a_term_that_ends_while_the_standby_stops_starts_no_command(
     assert kleader.wait() == status
     assert not alive(first.pid)
     assert not alive(other.pid)
-    assert len(heard("Empty")[0]["children"]) == 1
-    assert heard("Empty")[0]["release"] == (end != "lost")
+    assert len(heard("AllProcessesExited")[0]["children"]) == 1
+    assert heard("AllProcessesExited")[0]["release"] == (end != "lost")
     witness.check(terms=1)
 
 
@@ -203,7 +206,7 @@ def test_a_stopping_standby_dies_with_a_killed_or_stopped_supervisor(
     scripted: Scripted, witness: Witness, flag: Path, number: signal.Signals
 ) -> None:
     """The kernel's timer kills one that is stopped, its keeper does the rest; nothing wakes up and starts a command."""
-    script = [[str(flag), "lead", lead(4, 5)]]
+    script = [[str(flag), "acquired", lead(4, 5)]]
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), "--loss-grace=3s")
     first, other = witness.wait_start(), witness.wait_descendant()
     flag.touch()
@@ -240,7 +243,7 @@ def test_a_standby_that_does_not_die_prevents_the_start_and_loses_the_lock(
     flag.touch()
     assert kleader.wait() == 255
     kleader.wait_log("standby_unkillable", level="ERROR")
-    assert heard("Empty")[0]["release"]
+    assert heard("AllProcessesExited")[0]["release"]
     assert not heard("Started")
     assert len(witness.terms()) == 1
 
@@ -276,7 +279,7 @@ def test_no_command_starts_if_the_standby_dies_after_stop_at(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """It leads for one turn, whose first act is the deadline: nothing is even forked."""
-    script = [[str(flag), "lead", lead(3, 600)]]
+    script = [[str(flag), "acquired", lead(3, 600)]]
     options = {"plan": {"renew_deadline": 600, "grace": 600}, "fault": "may not kill"}
     kleader = scripted(witness.command(), script, standby(witness, *DEAF), **options)
     first, left = witness.wait_start(), witness.wait_descendant()

@@ -72,7 +72,7 @@ def test_the_log_says_why_a_term_was_lost(
 ) -> None:
     flag = tmp_path / "lost"
     lost = [str(flag), "lost", {"reason": "somebody came", "kill_now": kill_now}]
-    script = [[0, "lead", lead(60, 70)], lost]
+    script = [[0, "acquired", lead(60, 70)], lost]
     kleader = scripted(witness.command("--ignore-term"), script, "--log-format=json", "--loss-grace=200ms")
     term = witness.wait_start()
     flag.touch()

@@ -49,7 +49,7 @@ def test_a_leader_that_cannot_start_an_elector_after_an_upgrade_stops_its_comman
     scripted: Scripted, witness: Witness, heard: Heard
 ) -> None:
     """The command gets the stop signal at once and the loss status follows; the lock is left to expire."""
-    process = scripted(witness.command(), [[0, "lead", lead(60, 70)]], other_version=True)
+    process = scripted(witness.command(), [[0, "acquired", lead(60, 70)]], other_version=True)
     term = witness.wait_start()
     os.kill(heard("Assign")[0]["pid"], signal.SIGKILL)
     assert process.wait() == 255

@@ -30,7 +30,7 @@ def flag(tmp_path: Path) -> Path:
 
 def story(flag: Path, *more: Any) -> list[Any]:  # noqa: ANN401
     """Leads with much time, and yields at the flag."""
-    return [[0, "lead", lead(60, 70)], [str(flag), "yield", {"reason": REASON}], *more]
+    return [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", {"reason": REASON}], *more]
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
@@ -53,7 +53,7 @@ def test_stepping_down_stops_the_command_as_sigterm_does_then_releases_the_lock(
     assert witness.now(term).main.ended, "it had the time to wind down"
     assert not kleader.logged("lost")
     assert [each["type"] for each in heard("Stopping")] == ["Stopping"]
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert (empty["release"], empty["children"]) == (release, [str(empty["pid"])])
     witness.check(terms=1)
 
@@ -80,12 +80,12 @@ def test_a_leader_with_on_loss_wait_steps_down_and_contends_again(
 ) -> None:
     """Its elector records the run and ends; the next candidacy has another elector, and an incarnation of its own."""
     again = flag.with_name("again")
-    following = [[str(again), "lead", lead(60, 70, term=2, token="2")]]
+    following = [[str(again), "acquired", lead(60, 70, term=2, token="2")]]
     kleader = scripted(witness.command(), story(flag), "--on-loss=wait", plan={"release": release}, next=following)
     witness.wait_start()
     flag.touch()
     wait_until(lambda: len(heard("Assign")) == 2, "another candidacy")
-    (ran,), (told,), (before, after) = heard("Ran"), heard("Empty"), heard("Assign")
+    (ran,), (told,), (before, after) = heard("Ran"), heard("AllProcessesExited"), heard("Assign")
     assert (ran["reason"], told["release"], told["children"]) == ("stepped-down", release, [str(told["pid"])])
     assert before["incarnation"] != after["incarnation"]
     assert (after["leading"], after["replaces"]) == (False, True)
@@ -105,10 +105,10 @@ def test_a_lost_term_is_not_released(scripted: Scripted, witness: Witness, heard
     flag.touch()
     kleader.wait_log("command_stopping")
     lost.touch()
-    wait_until(lambda: heard("Again"), "another candidacy")
-    (again,), (assign,) = heard("Again"), heard("Assign")
+    wait_until(lambda: heard("Restart"), "another candidacy")
+    (again,), (assign,) = heard("Restart"), heard("Assign")
     assert again["incarnation"] != assign["incarnation"]
-    assert not heard("Ran") + heard("Empty")
+    assert not heard("Ran") + heard("AllProcessesExited")
     assert not alive(term.pid)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
@@ -126,7 +126,7 @@ def test_a_loss_while_the_command_stops_prevents_the_release(
     kleader.wait_log("command_stopping")
     lost.touch()
     assert kleader.wait() == LEADERSHIP_LOST
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert not empty["release"]
 
 
@@ -143,7 +143,7 @@ def test_sigterm_while_stepping_down_ends_kleader_with_the_commands_status(
     witness.wait_beats(2)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGKILL
-    assert heard("Empty")[0]["release"]
+    assert heard("AllProcessesExited")[0]["release"]
     assert len(heard("Assign")) == 1
     witness.check(terms=1)
 
@@ -162,7 +162,7 @@ def test_a_leader_steps_down_between_two_starts_of_the_command(
         assert kleader.wait() == 128 + signal.SIGTERM
     else:
         assert kleader.wait() == 255
-    assert heard("Empty")[0]["release"]
+    assert heard("AllProcessesExited")[0]["release"]
     assert len(witness.terms()) == 2
 
 
@@ -172,7 +172,7 @@ def test_a_step_down_while_the_command_is_stopping_is_ignored(
     """The status is the command's own, and there is no new candidacy."""
     end = tmp_path / "end"
     command = witness.command("--ignore-term", f"--exit-when={end}", "--status=3")
-    ping = [str(flag), "ping", {}]
+    ping = [str(flag), "heartbeat", {}]
     kleader = scripted(command, story(flag, ping), "--on-loss=wait", "--stop-timeout=600s")
     witness.wait_start()
     kleader.signal(signal.SIGTERM)
@@ -198,7 +198,7 @@ def test_an_elector_that_dies_while_stepping_down_is_replaced(
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     os.kill(term.pid, signal.SIGKILL)
     assert kleader.wait() == 255
-    assert heard("Empty")[-1]["release"]
+    assert heard("AllProcessesExited")[-1]["release"]
 
 
 # --- where a person has asked for it
@@ -211,12 +211,12 @@ HEIR = ASKED | {"to": "heir"}
 def test_a_requested_handover_is_made_in_spite_of_no_release(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, asked: dict[str, Any]
 ) -> None:
-    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", asked]]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", asked]]
     kleader = scripted(witness.command("--term-delay=0.2", "--descendant"), script, plan={"release": False})
     witness.wait_descendant()
     flag.touch()
     assert kleader.wait() == 255
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert (empty["release"], empty["to"], empty["children"]) == (True, asked.get("to", ""), [str(empty["pid"])])
     assert kleader.logged("released")
     witness.check(terms=1)
@@ -225,13 +225,13 @@ def test_a_requested_handover_is_made_in_spite_of_no_release(
 def test_a_resigned_leader_with_on_loss_wait_lets_another_lead_first(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
-    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR]]
     kleader = scripted(witness.command(), script, "--on-loss=wait", plan={"release": False})
     witness.wait_start()
     flag.touch()
     kleader.wait_log("standing_aside", "15s")
-    wait_until(lambda: heard("Empty"), "the handover")
-    (empty,) = heard("Empty")
+    wait_until(lambda: heard("AllProcessesExited"), "the handover")
+    (empty,) = heard("AllProcessesExited")
     assert (empty["release"], empty["to"]) == (True, "heir")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
@@ -242,8 +242,8 @@ def test_the_first_request_counts_and_outlives_the_elector_that_received_it(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     second = flag.with_name("second")
-    more = [str(second), "yield", HEIR | {"to": "another"}]
-    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR], more]
+    more = [str(second), "stepdown", HEIR | {"to": "another"}]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR], more]
     kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
     term = witness.wait_start()
     flag.touch()
@@ -255,7 +255,7 @@ def test_the_first_request_counts_and_outlives_the_elector_that_received_it(
     wait_until(lambda: len(heard("Assign")) == 2, "another elector")
     os.kill(term.pid, signal.SIGKILL)
     assert kleader.wait() == 255
-    assert heard("Empty")[-1]["to"] == "heir"
+    assert heard("AllProcessesExited")[-1]["to"] == "heir"
 
 
 def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
@@ -263,7 +263,7 @@ def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
 ) -> None:
     """With --on-loss wait too, where the next candidacy is told of by who has been one before."""
     full = tmp_path / "full"
-    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR]]
     kleader = scripted(
         witness.command("--ignore-term"), script, "--on-loss=wait", "--stop-timeout=600s", full=str(full)
     )
@@ -275,7 +275,7 @@ def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
     kleader.wait_log("elector_not_started")
     full.unlink()
     os.kill(term.pid, signal.SIGKILL)
-    wait_until(lambda: [each for each in heard("Empty") if each["to"] == "heir"], "the handover")
+    wait_until(lambda: [each for each in heard("AllProcessesExited") if each["to"] == "heir"], "the handover")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
     witness.check(terms=1)
@@ -287,7 +287,7 @@ def test_a_leader_that_becomes_unhealthy_still_hands_over_as_requested(
     well = tmp_path / "well"
     well.touch()
     options = [f"--health=test -e {well}", "--health-period=1s", "--health-failures=1", "--on-loss=wait"]
-    script = [[0, "lead", lead(600, 700)], [str(flag), "yield", HEIR]]
+    script = [[0, "acquired", lead(600, 700)], [str(flag), "stepdown", HEIR]]
     kleader = scripted(
         witness.command("--ignore-term"), script, *options, "--stop-timeout=600s", plan={"release": False}
     )
@@ -296,8 +296,8 @@ def test_a_leader_that_becomes_unhealthy_still_hands_over_as_requested(
     kleader.wait_log("command_stopping")
     well.unlink()
     os.kill(term.pid, signal.SIGKILL)
-    wait_until(lambda: heard("Empty"), "the handover")
-    (told,) = heard("Empty")
+    wait_until(lambda: heard("AllProcessesExited"), "the handover")
+    (told,) = heard("AllProcessesExited")
     assert (told["release"], told["to"]) == (True, "heir")
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 128 + signal.SIGTERM
@@ -309,14 +309,14 @@ def test_a_step_down_while_the_standby_stops_starts_no_command(
     """Nothing of the standby is alive when the lock is handed over."""
     up, held = tmp_path / "up", tmp_path / "held"
     deaf = f"trap '' TERM; touch {up}; while :; do sleep 0.05; done"
-    script = [[str(held), "lead", lead(600, 700)], [str(flag), "yield", HEIR]]
+    script = [[str(held), "acquired", lead(600, 700)], [str(flag), "stepdown", HEIR]]
     kleader = scripted(witness.command(), script, f"--standby={shlex.join(['sh', '-c', deaf])}", plan={"grace": 60.0})
     wait_until(up.exists, "the standby")
     held.touch()
     kleader.wait_log("standby_stopping")
     flag.touch()
     assert kleader.wait() == 255
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert (empty["release"], empty["to"], empty["children"]) == (True, "heir", [str(empty["pid"])])
     assert not witness.terms()
 
@@ -326,14 +326,14 @@ def test_a_loss_while_stepping_down_prevents_the_release(
 ) -> None:
     lost = flag.with_name("lost")
     more = [str(lost), "lost", {"reason": "another leads", "kill_now": True}]
-    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR], more]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR], more]
     kleader = scripted(witness.command("--ignore-term"), script, "--stop-timeout=600s")
     witness.wait_start()
     flag.touch()
     kleader.wait_log("command_stopping")
     lost.touch()
     assert kleader.wait() == 255
-    (empty,) = heard("Empty")
+    (empty,) = heard("AllProcessesExited")
     assert (empty["release"], empty["to"]) == (False, "")
 
 
@@ -341,7 +341,7 @@ def test_a_step_down_while_the_tree_is_killed_before_a_restart_prevents_the_rest
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
     """The sweep is held up by a process that the supervisor may not kill."""
-    script = [[0, "lead", lead(60, 70)], [str(flag), "yield", HEIR]]
+    script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR]]
     command = witness.command("--descendant", f"--exit-when={flag.with_name('end')}")
     kleader = scripted(command, script, "--restart=always", fault="may not kill")
     left = witness.wait_descendant()
@@ -351,5 +351,5 @@ def test_a_step_down_while_the_tree_is_killed_before_a_restart_prevents_the_rest
     kleader.wait_log("stepping_down")
     os.kill(left.pid, signal.SIGKILL)
     assert kleader.wait() == 255
-    assert heard("Empty")[-1]["to"] == "heir"
+    assert heard("AllProcessesExited")[-1]["to"] == "heir"
     assert len(witness.terms()) == 1

@@ -73,10 +73,10 @@ class Ours:
 class Slow(Loop):
     """One that hears of the supervisor's end when all of that is over, and its orphans are init's."""
 
-    def _deserted(self) -> None:
-        while self._tracker and self._tracker.supervisor_lives():
+    def _supervisor_died(self) -> None:
+        while self._tracker.supervisor_lives():
             time.sleep(0.001)
-        super()._deserted()
+        super()._supervisor_died()
 
 
 class Electors:
@@ -111,7 +111,7 @@ class Electors:
         """Holds nothing."""
 
 
-async def find_lock(_: Assign) -> tuple[Lock, EventRecorder]:
+async def find_lock(_term: int, _assign: Assign) -> tuple[Lock, EventRecorder]:
     """Always the same; there is nobody to be told of it."""
     return cast("Lock", Ours()), cast("EventRecorder", None)
 
@@ -124,7 +124,7 @@ def main() -> None:
     times = ("--lease-duration=9s", "--renew-deadline=2500ms", "--retry-period=1s", "--kill-budget=4s")
     words = ["run", "--name=t", "--identity=a", *times, "--", *sys.argv[1:]]
     cli.main(words, prog_name="kleader", standalone_mode=False)
-    loop._PING = 3600.0
+    loop._HEARTBEAT_SECONDS = 3600.0
     starters.Electors = Electors  # type: ignore[assignment,misc]
     fd = system.anonymous_file()
     plans.save(caught[0], fd)

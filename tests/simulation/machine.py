@@ -103,8 +103,8 @@ class Machine(Host):
             event = replace(event, seen=self._at_whole_seconds(event.seen))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(before, event, now)
-        if memory := successor.remember(life, before, self.state):
-            self.memory = memory.what
+        if resume_state := successor.resume_state(before, self.state):
+            self.memory = resume_state.state
         self._note_observed(before.observed, self.state.observed)
         self.due = self.state.wake_at
         assert self.due > now.boot, "spins"
@@ -311,8 +311,8 @@ class Machine(Host):
 
     def _resumed(self, term: str, lead: e.Acquired | None = None, t0: float = 0.0) -> State:
         acquired, transitions = (lead.acquired, lead.transitions) if lead else (0, 0)
-        assign = Assign(0, term, lead is not None, True, t0, acquired, transitions, [], self.memory)  # noqa: FBT003
+        assign = Assign(term, lead is not None, True, t0, acquired, transitions, [], self.memory)  # noqa: FBT003
         state = successor.resumed(self.me, assign, self.boot)
-        if memory := successor.remember(0, None, state):
-            self.memory = memory.what
+        if resume_state := successor.resume_state(None, state):
+            self.memory = resume_state.state
         return state

@@ -105,7 +105,7 @@ class InPod(Machine):
     def tell(self, event: e.Event) -> None:
         """One that does not release leaves the lock to its Pod."""
         if isinstance(event, e.AllProcessesExited):
-            event = replace(event, release=event.release and self.releases)
+            event = event._replace(release=event.release and self.releases)
         super().tell(event)
 
     def _succeed(self, life: int) -> None:

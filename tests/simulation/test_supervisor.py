@@ -58,7 +58,7 @@ class Slowest:
 
 def leading() -> Slowest:
     machine = Slowest()
-    machine.supervisor.hear(Acquired(stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
+    machine.supervisor.hear(Acquired(t0=0, stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
     machine.until(0)
     return machine
 

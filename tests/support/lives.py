@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kleader import system
+from kleader.election import protocol as p
 from kleader.ipc import messages as m
 from kleader.ipc.plan import Plan
 from kleader.supervisor import child, state_machine
@@ -52,18 +53,19 @@ class Link:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.says: list[m.Message] = []
+        self.says: list[m.Body] = []
         self.open = self.room = True
 
-    def send(self, message: m.Message) -> bool:
+    def send(self, _term: int, body: m.Body) -> bool:
         world = self._world
-        if isinstance(message, (m.Again, m.Empty)):
-            world.expect(not world.tree("main", "descendant"), f"{type(message).__name__} beside the living")
+        if isinstance(body, (p.Restart, p.AllProcessesExited)):
+            world.expect(not world.tree("main", "descendant"), f"{type(body).__name__} beside the living")
         return self.room
 
     def receive(self) -> list[m.Message]:
         says, self.says = self.says, []
-        return says
+        number = self._world.machine._run.term.number if self._world.machine else 0
+        return [m.Message(number, body) for body in says]
 
     def close(self) -> None:
         self.open = False
@@ -188,7 +190,7 @@ class Report:
     def __init__(self, *_: object) -> None:
         self.exporter = SimpleNamespace(process=SimpleNamespace(pid=0))
 
-    def note(self, message: m.Message) -> None:
+    def note(self, body: m.Body) -> None:
         pass
 
     def publish(self, *_: object) -> None:
@@ -277,31 +279,31 @@ def _act(world: World, one: RunStateMachine, plan: Plan) -> None:
         world.expect(not world.tree("main", "descendant"), "ended beside the living")
 
 
-def _words(world: World, one: RunStateMachine, plan: Plan) -> list[m.Message]:
+def _words(world: World, one: RunStateMachine, plan: Plan) -> list[m.Body]:
     """What an elector may say in this state, true or not; nothing as often as not."""
-    rng, number = world.rng, one._run.term.number
-    extend = m.Extend(number, *_until(plan, world.now))
-    may: Sequence[m.Message]
+    rng = world.rng
+    extend = p.Renewed(*_instants(plan, world.now))
+    may: Sequence[m.Body]
     if one._run.state is State.WAITING:
         t0 = world.now - rng.choice((0, 0.1, 1, plan.renew_deadline))
-        lead = m.Lead(number, *_until(plan, t0), "1", 1, 0, "n")
+        lead = p.Acquired(*_instants(plan, t0), "1", 0, 1)
         done = lead._replace(done="" if plan.standby else "already done")
-        may = [*[lead] * 8, done, extend, m.Failed(number, "for a reason", 125), *[m.Ping(number)] * 3]
+        may = [*[lead] * 8, done, extend, p.AcquireFailed("for a reason", 125), *[m.Heartbeat()] * 3]
     elif one._run.state in {State.RELEASING, State.NOT_CONTENDING}:
-        may = [m.Released(number, released=True, why="")]
+        may = [p.Released(released=True, why="")]
     else:
-        lost = m.Lost(number, "for a reason", kill_now=rng.random() < 0.3)
-        asked = m.Yield(number, "for a reason", asked=rng.random() < 0.5, to="")
-        may = [extend] * 6 + [lost] * 4 + [asked] + [m.Ping(number)] * 3
+        lost = p.Lost("for a reason", kill_now=rng.random() < 0.3)
+        asked = p.StepDown("for a reason", asked=rng.random() < 0.5, to="")
+        may = [extend] * 6 + [lost] * 4 + [asked] + [m.Heartbeat()] * 3
     says = [rng.choice(may) for _ in range(rng.choice((0, 0, 1, 2)))]
-    if says and isinstance(says[0], m.Released):
+    if says and isinstance(says[0], p.Released):
         world.bodies[world.elector].dies_at = world.now
     return says
 
 
-def _until(plan: Plan, t0: float) -> tuple[float, float]:
-    """stop_at and kill_at of a term that was renewed by a request sent then."""
-    return t0 + plan.renew_deadline, t0 + plan.lease_duration - plan.kill - plan.skew
+def _instants(plan: Plan, t0: float) -> tuple[float, float, float]:
+    """t0, stop_at and kill_at of a term that was renewed by a request sent then."""
+    return t0, t0 + plan.renew_deadline, t0 + plan.lease_duration - plan.kill - plan.skew
 
 
 def _strike(world: World) -> None:
@@ -340,7 +342,7 @@ def _end(world: World, one: RunStateMachine, plan: Plan) -> None:
         asked = [signal.SIGTERM for at in asked_at if at <= world.now]
         asked_at = [at for at in asked_at if at > world.now]
         if world.link and one._run.state is State.RELEASING and world.elector in world.bodies:
-            world.link.says.append(m.Released(one._run.term.number, released=True, why=""))
+            world.link.says.append(p.Released(released=True))
             world.bodies[world.elector].dies_at = world.now
         _take_in(world, one, asked)
         next_at = min((one.due(), *asked_at, *(body.dies_at for body in world.bodies.values())))

@@ -43,7 +43,7 @@ def record(**options: Any) -> RunRecord:  # noqa: ANN401
     known |= {"once_after_any": False} | options
     made = RunRecord(Plan(**{name: known.get(name, "") for name in Plan.__annotations__}), Log(verbosity=-1))
     now = system.clock()
-    made.ran = m.Ran(1, "7", 0, "exited", now - 3, now - 1)
+    made.ran = m.Ran("7", 0, "exited", now - 3, now - 1)
     return made
 
 

@@ -27,7 +27,7 @@ ARROWS = {
     "election": "exits",
     "exits": "",
     "exporter": "ipc log system",
-    "ipc": "exits log system",
+    "ipc": "election exits log system",
     "launch": "elector exits exporter ipc kube locks log preload system supervisor",
     "kube": "election log system",
     "locks": "election kube log system",

@@ -17,4 +17,4 @@ def test_the_elector_learns_of_the_command_beside_any_number_of_bystanders(monke
     """A message that is too long is not sent, and the elector would not know what to kill."""
     monkeypatch.setattr(bystanders, "is_alive", lambda _pid, _start: True)
     many = Bystanders({4_000_000 + i: 10**12 + i for i in range(20_000)})
-    assert len(m.encode(m.Started(1, 2, 3, many.listed))) < _MAX_MESSAGE_BYTES
+    assert len(m.encode(m.Message(1, m.Started(2, 3, many.listed)))) < _MAX_MESSAGE_BYTES

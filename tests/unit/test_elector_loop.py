@@ -16,6 +16,7 @@ import pytest
 
 from kleader import system
 from kleader.election import events as e
+from kleader.election import protocol as p
 from kleader.election.elector import Phase
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
 
 
-async def _never(_assign: m.Assign) -> tuple[Lock, EventRecorder]:
+async def _never(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -54,7 +55,7 @@ def test_a_replacement_elector_keeps_the_terms_deadline_before_it_has_read_the_l
     born = system.process(supervisor.pid)
     assert born
     told = Channel(theirs)
-    told.send(m.Assign(1, "i", True, True, system.clock(), 0, 0, [], ""))  # noqa: FBT003
+    told.send(1, m.Assign("i", True, True, system.clock(), 0, 0, [], ""))  # noqa: FBT003
 
     async def elect() -> None:
         elector = Loop(plan, Channel(ours), Log(verbosity=-1), (supervisor.pid, born.start), _never)
@@ -87,7 +88,7 @@ def test_a_short_wait_leaves_time_to_find_the_credentials(
     plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})._replace(wait=wait)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
-    asyncio.run(elector._begin(m.Assign(1, "i", False, False, 0.0, 0, 0, [], "")))  # noqa: FBT003
+    asyncio.run(elector._begin(m.Assign("i", False, False, 0.0, 0, 0, [], "")))  # noqa: FBT003
     assert asked == [given]
     theirs.close()
     ours.close()
@@ -126,17 +127,17 @@ class Peer:
     def __init__(self, *, leading: bool, holder: str = "", renew_deadline: float = 60.0) -> None:
         ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.channel, self.link = Channel(self._theirs), ReliableChannel(ours)
-        self.heard: list[m.Message] = []
+        self.heard: list[m.Body] = []
         known = {**TIMES, "lease_duration": 15, "retry_period": 2.0, "grace": 0.5, "request_timeout": 5.0}
         known |= {"identity": "me", "lock": FOR_LIFE, "renew_deadline": renew_deadline}
         plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
         self.lock = Kept("me" if leading else holder)
 
-        async def find_lock(_assign: m.Assign) -> tuple[Lock, EventRecorder]:
+        async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
             return cast("Lock", self.lock), cast("EventRecorder", None)
 
         self._elector = Loop(plan, self.link, Log(verbosity=-1), (1, -1), find_lock)
-        self.channel.send(m.Assign(1, "i", leading, leading, math.inf, 0, 0, [], ""))
+        self.channel.send(1, m.Assign("i", leading, leading, math.inf, 0, 0, [], ""))
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.ensure_future(self._elector.run())
@@ -154,9 +155,9 @@ class Peer:
         while not until():
             assert time.monotonic() < give_up, self.heard[-5:]
             if found := self.channel.receive():
-                self.heard += found
+                self.heard += [message.body for message in found]
                 if answer:
-                    self.channel.send(m.Alive(1, math.inf))
+                    self.channel.send(1, m.Alive(math.inf))
             await asyncio.sleep(0.001)
 
     @property
@@ -164,39 +165,39 @@ class Peer:
         state = self._elector._state
         return state is not None and state.phase is Phase.LEADING
 
-    def count(self, kind: type[m.Message]) -> int:
+    def count(self, kind: type[m.Body]) -> int:
         return sum(isinstance(each, kind) for each in self.heard)
 
 
 def test_a_lead_message_for_a_full_link_is_sent_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor was stopped for long. Of a lock that does not expire there is no renewal to tell of the term."""
-    monkeypatch.setattr("kleader.elector.loop._PING", 0.01)
+    monkeypatch.setattr("kleader.elector.loop._HEARTBEAT_SECONDS", 0.01)
 
     async def lead() -> None:
         peer = Peer(leading=False)
-        while Channel.send(peer.link, m.Ping(1)):
+        while Channel.send(peer.link, 1, m.Heartbeat()):
             pass
         async with peer:
             while not peer.leads:  # noqa: ASYNC110 - tells nobody
                 await asyncio.sleep(0)
-            await peer.read(lambda: peer.count(m.Lead), answer=True)
+            await peer.read(lambda: peer.count(p.Acquired), answer=True)
 
     asyncio.run(lead())
 
 
 def test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen machine or container: who wakes first asks, and gives the other time to answer, before it judges."""
-    monkeypatch.setattr("kleader.elector.loop._PING", 0.02)
+    monkeypatch.setattr("kleader.elector.loop._HEARTBEAT_SECONDS", 0.02)
     real, frozen = system.clock, [0.0]
     monkeypatch.setattr(system, "clock", lambda: real() + frozen[0])
 
     async def lead() -> None:
         async with Peer(leading=True) as peer:
             for freezes in range(1, 6):
-                await peer.read(lambda: peer.count(m.Ping) > 3 * freezes, answer=True)  # noqa: B023 - at once
+                await peer.read(lambda: peer.count(m.Heartbeat) > 3 * freezes, answer=True)  # noqa: B023 - at once
                 frozen[0] += 3600
-            await peer.read(lambda: peer.count(m.Ping) > 30, answer=True)
-            assert not peer.count(m.Lost), peer.heard
+            await peer.read(lambda: peer.count(m.Heartbeat) > 30, answer=True)
+            assert not peer.count(p.Lost), peer.heard
 
     asyncio.run(lead())
 
@@ -205,13 +206,13 @@ def test_a_waiting_elector_sends_heartbeats_and_no_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Or its supervisor would not notice that it hangs."""
-    monkeypatch.setattr("kleader.elector.loop._PING", 0.01)
+    monkeypatch.setattr("kleader.elector.loop._HEARTBEAT_SECONDS", 0.01)
 
     async def wait() -> None:
         async with Peer(leading=False, holder="other") as peer:
-            await peer.read(lambda: peer.count(m.Ping) > 20 and peer.count(m.Observe), answer=True)
+            await peer.read(lambda: peer.count(m.Heartbeat) > 20 and peer.count(p.NewLeader), answer=True)
             before = peer.lock.requests
-            await peer.read(lambda: peer.count(m.Ping) > 40, answer=True)
+            await peer.read(lambda: peer.count(m.Heartbeat) > 40, answer=True)
             assert before == peer.lock.requests == 1
 
     asyncio.run(wait())
@@ -220,12 +221,12 @@ def test_a_waiting_elector_sends_heartbeats_and_no_request(
 def test_a_supervisor_that_answers_no_heartbeat_for_the_renew_deadline_has_lost_the_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kleader.elector.loop._PING", 0.02)
+    monkeypatch.setattr("kleader.elector.loop._HEARTBEAT_SECONDS", 0.02)
 
     async def lead() -> None:
         async with Peer(leading=True, renew_deadline=0.2) as peer:
-            await peer.read(lambda: peer.count(m.Lost), answer=False)
-            assert peer.count(m.Ping) >= 10
+            await peer.read(lambda: peer.count(p.Lost), answer=False)
+            assert peer.count(m.Heartbeat) >= 10
 
     asyncio.run(lead())
 
@@ -256,7 +257,7 @@ def elector() -> Iterator[Loop]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     made = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
     made._term, made._timer = 3, system.Timer()
-    made._guard("i")
+    made._watch_supervisor("i")
     yield made
     theirs.close()
     ours.close()
@@ -264,25 +265,23 @@ def elector() -> Iterator[Loop]:
 
 def test_the_electors_kill_at_moves_only_forward(elector: Loop) -> None:
     dog, now = elector._watchdog, system.clock()
-    assert dog
-    elector._lead(e.Acquired(now + 60, now + 90, "7", 0, 0))
+    elector._perform(e.Acquired(now, now + 60, now + 90, "7", 0, 0))
     assert dog.kill_at == now + 90
-    elector._extend(e.Renewed(now + 70, now + 100))
+    elector._perform(e.Renewed(now + 10, now + 70, now + 100))
     assert dog.kill_at == now + 100
-    elector._extend(e.Renewed(now + 65, now + 95))
+    elector._perform(e.Renewed(now + 5, now + 65, now + 95))
     assert dog.kill_at == now + 100
 
 
 def test_the_elector_knows_the_supervisors_kill_at(elector: Loop) -> None:
     """A stopped one does not hear of renewals, and is killed by the kernel when the last one that it heard of ends."""
     dog, now = elector._watchdog, system.clock()
-    assert dog
     assert dog.supervisor_kill_at == math.inf, "it has not begun"
-    elector._hear(m.Alive(3, now + 80))
+    elector._on_message(m.Message(3, m.Alive(now + 80)))
     assert dog.supervisor_kill_at == now + 80
-    elector._hear(m.Alive(2, now + 5))
+    elector._on_message(m.Message(2, m.Alive(now + 5)))
     assert dog.supervisor_kill_at == now + 80, "of another term"
-    elector._hear(m.Empty(3, False, ""))  # noqa: FBT003
+    elector._on_message(m.Message(3, p.AllProcessesExited(False, "")))  # noqa: FBT003
     assert dog.supervisor_kill_at == dog.kill_at == math.inf
 
 
@@ -290,10 +289,9 @@ def test_a_replacement_elector_knows_the_supervisors_kill_at(elector: Loop) -> N
     """That may be stopped before it answers a word, while the new elector renews on."""
 
     async def elect() -> None:
-        elector._assigned(m.Assign(1, "i", True, True, now, 0, 0, [], ""))  # noqa: FBT003
+        elector._assigned(m.Assign("i", True, True, now, 0, 0, [], ""))  # noqa: FBT003
         dog = elector._watchdog
-        assert dog
-        elector._extend(e.Renewed(now + 70, now + 100))
+        elector._perform(e.Renewed(now + 10, now + 70, now + 100))
         assert dog.supervisor_kill_at == pytest.approx(now + TIMES["lease_duration"] - TIMES["kill"] - TIMES["skew"])
         assert dog.kill_at == now + 100
 
@@ -303,10 +301,9 @@ def test_a_replacement_elector_knows_the_supervisors_kill_at(elector: Loop) -> N
 
 def test_an_elector_that_has_to_kill_stops_renewing(elector: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[e.Event] = []
-    monkeypatch.setattr(elector, "_feed", fed.append)
-    monkeypatch.setattr(elector, "_on_link", lambda: None)
+    monkeypatch.setattr(elector, "_step", fed.append)
+    monkeypatch.setattr(elector, "_receive", lambda: None)
     dog = elector._watchdog
-    assert dog
     monkeypatch.setattr(dog, "check", lambda: True)
     elector._on_timer()
     assert fed == [e.TimerFired()], "it has not begun to"
@@ -321,8 +318,7 @@ def test_an_answer_that_has_arrived_is_read_before_the_supervisor_counts_as_sile
     """By one that was late itself."""
     done: list[str] = []
     dog = elector._watchdog
-    assert dog
-    monkeypatch.setattr(elector, "_on_link", lambda: done.append("hear"))
+    monkeypatch.setattr(elector, "_receive", lambda: done.append("hear"))
     monkeypatch.setattr(dog, "check", lambda: done.append("check"))
     elector._on_timer()
     assert done == ["hear", "check"]
@@ -331,9 +327,8 @@ def test_an_answer_that_has_arrived_is_read_before_the_supervisor_counts_as_sile
 @pytest.mark.parametrize(("kill_now", "hurries"), [(True, True), (False, False)])
 def test_the_elector_kills_now_when_another_candidate_may_lead(elector: Loop, *, kill_now: bool, hurries: bool) -> None:
     dog, now = elector._watchdog, system.clock()
-    assert dog
     dog.kill_at = now + 90
-    elector._lose(e.Lost("another leads", kill_now=kill_now))
+    elector._perform(e.Lost("another leads", kill_now=kill_now))
     assert (dog.kill_at < now + 90) is hurries
 
 
@@ -351,7 +346,7 @@ class Held:
         yield Observed(Record(), "", "2")
 
 
-def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
+def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Body]]:
     """The states of an elector before and after it has read that another has the lock, and what it told meanwhile."""
     times = {"lease_duration": 15, "renew_deadline": 10.0, "retry_period": 2.0, "kill": 1.0, "grace": 0.5, "skew": 0.5}
     known: dict[str, Any] = {**times, "identity": "me", "request_timeout": 5.0}
@@ -359,7 +354,7 @@ def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     states: list[State] = []
 
-    async def find_lock(_assign: m.Assign) -> tuple[Lock, EventRecorder]:
+    async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
         return cast("Lock", Held()), cast("EventRecorder", None)
 
     async def follow() -> None:
@@ -367,14 +362,15 @@ def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Message]]:
         elector._timer, elector._term = system.Timer(), 2
         await elector._begin(assign)
         assert elector._state
-        assert elector._requesting
+        assert elector._requests
+        assert elector._requests.under_way
         states.append(elector._state)
-        await elector._requesting
+        await elector._requests.under_way
         states.append(elector._state)
 
     asyncio.run(follow())
     told = Channel(theirs)
-    said = told.receive()
+    said = [message.body for message in told.receive()]
     told.close()
     ours.close()
     return states, said
@@ -385,33 +381,31 @@ def test_a_replacement_elector_waits_for_the_longest_duration_that_its_predecess
     memory: str, longest: int
 ) -> None:
     before = system.clock()
-    (state, _), _ = told_of_another(m.Assign(2, "i", False, True, 0.0, 0, 0, [], memory))  # noqa: FBT003
+    (state, _), _ = told_of_another(m.Assign("i", False, True, 0.0, 0, 0, [], memory))  # noqa: FBT003
     assert state.touched
     assert before + longest <= state.safe_at <= system.clock() + longest
 
 
 def test_a_replacement_elector_sends_its_own_incarnation_first() -> None:
-    _, said = told_of_another(m.Assign(2, "i", False, True, 0.0, 0, 0, [], "60 i.1"))  # noqa: FBT003
-    assert next(each for each in said if isinstance(each, m.Remember)) == m.Remember(2, "60 i.2")
+    _, said = told_of_another(m.Assign("i", False, True, 0.0, 0, 0, [], "60 i.1"))  # noqa: FBT003
+    assert next(each for each in said if isinstance(each, m.ResumeState)) == m.ResumeState("60 i.2")
 
 
 def test_a_holders_duration_is_sent_before_its_name() -> None:
-    _, said = told_of_another(m.Assign(2, "i", False, False, 0.0, 0, 0, [], ""))  # noqa: FBT003
-    told = [each for each in said if isinstance(each, (m.Remember, m.Observe))]
-    assert told == [m.Remember(2, "40 i"), m.Observe(2, "other", "n")]
+    _, said = told_of_another(m.Assign("i", False, False, 0.0, 0, 0, [], ""))  # noqa: FBT003
+    told = [each for each in said if isinstance(each, (m.ResumeState, p.NewLeader))]
+    assert told == [m.ResumeState("40 i"), p.NewLeader("other")]
 
 
 def test_messages_of_another_term_are_ignored(elector: Loop) -> None:
-    """The command of a term that is over is nobody's to kill by now, and an Empty disarms the guard of its own term."""
+    """The command of a term that is over is nobody's to kill by now, and its end disarms the watchdog of its term."""
     dog, tracker = elector._watchdog, elector._tracker
-    assert dog
-    assert tracker
     dog.kill_at = system.clock() + 90
-    elector._hear(m.Started(2, 1, 1))
-    elector._hear(m.Empty(2, True, ""))  # noqa: FBT003
+    elector._on_message(m.Message(2, m.Started(1, 1)))
+    elector._on_message(m.Message(2, p.AllProcessesExited(True, "")))  # noqa: FBT003
     assert dog.kill_at < math.inf
     assert not tracker.has_command
-    elector._hear(m.Started(3, 1, 1))
+    elector._on_message(m.Message(3, m.Started(1, 1)))
     assert tracker.has_command
 
 
@@ -425,8 +419,8 @@ def test_a_replacement_elector_kills_the_processes_that_its_predecessor_knew(
     async def elect(started: list[list[int]]) -> None:
         elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
         elector._timer = system.Timer()
-        elector._assigned(m.Assign(1, "i", True, True, system.clock(), 0, 0, started, ""))  # noqa: FBT003
-        elector._deserted()
+        elector._assigned(m.Assign("i", True, True, system.clock(), 0, 0, started, ""))  # noqa: FBT003
+        elector._supervisor_died()
 
     command = processes.start(["/bin/sleep", "600"])
     found = system.process(command.pid)
@@ -459,7 +453,7 @@ def test_an_elector_without_a_lock_stays_while_a_process_does_not_die(
     elector._tracker = tracker = Undying(1, -1, "KLEADER_TERM_none")
     tracker.has_command = True
     with pytest.raises(SystemExit):
-        elector._deserted()
+        elector._supervisor_died()
     assert tracker.sweeps == sweeps
     theirs.close()
     ours.close()
@@ -496,6 +490,7 @@ def _too_many() -> NoReturn:
 
 def test_a_run_reported_before_the_elector_has_read_the_lock_is_recorded(elector: Loop) -> None:
     """It replaces one that died as the command ended, with --no-release."""
-    elector._hear(m.Ran(3, "7", 0, "exited", 1, 2))
-    elector._hear(m.Empty(3, release=False))
+    elector._on_message(m.Message(3, m.Ran("7", 0, "exited", 1, 2)))
+    elector._on_message(m.Message(3, p.AllProcessesExited(release=False, record=True)))
     assert elector._early == [e.AllProcessesExited(release=False, record=True)]
+    assert elector._run_record.ran

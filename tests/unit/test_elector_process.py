@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kleader import system
+from kleader.election import protocol as p
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
 from kleader.ipc.plan import Plan
@@ -71,6 +72,10 @@ class Scene:
         assert (pid, number) == (PID, signal.SIGKILL)
         self.did.append("kill" if self.hears() else "kill after the link's end")
 
+    def sent(self) -> list[m.Body]:
+        """What the last elector was sent, and has not read."""
+        return [message.body for message in Channel(self.theirs[-1]).receive()]
+
     def hears(self) -> bool:
         """Whether the elector's end of the link is open still."""
         channel = Channel(self.theirs[-1])
@@ -92,8 +97,8 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def leading() -> Term:
-    term = Term(1)
-    term.lead = m.Lead(1, 60, 70, "7", 0, 0, "n")
+    term = Term(1, "n")
+    term.lead = p.Acquired(50, 60, 70, "7", 0, 0)
     return term
 
 
@@ -118,7 +123,7 @@ def test_the_next_elector_is_started_only_after_the_last_one_is_reaped(scene: Sc
 
 def spoken(scene: Scene, now: float) -> None:
     """A heartbeat of the elector arrives."""
-    Channel(scene.theirs[-1]).send(m.Ping(1))
+    Channel(scene.theirs[-1]).send(1, m.Heartbeat())
     scene.elector.receive(now)
 
 
@@ -229,7 +234,7 @@ def test_an_elector_that_closed_its_link_is_killed(scene: Scene) -> None:
 
 def test_an_elector_whose_queue_is_full_is_killed(scene: Scene) -> None:
     for _ in range(10_000):
-        scene.elector.send(m.Alive(1, inf))
+        scene.elector.send(leading(), m.Alive(inf))
         if scene.did:
             break
     assert scene.did[0].startswith("kill")
@@ -242,9 +247,9 @@ def test_an_elector_that_was_stopped_is_killed(scene: Scene) -> None:
 
 def test_the_final_messages_of_an_elector_that_is_replaced_are_received(scene: Scene) -> None:
     """It may have seen what the next elector has to know."""
-    Channel(scene.theirs[-1]).send(said := m.Remember(1, "60"))
+    Channel(scene.theirs[-1]).send(1, said := m.ResumeState("60"))
     scene.elector.replace(1)
-    assert scene.elector.receive(1) == [said]
+    assert scene.elector.receive(1) == [m.Message(1, said)]
     assert scene.elector.receive(1) == []
 
 
@@ -337,11 +342,11 @@ def test_a_replacement_elector_of_a_file_lock_records_the_run(scene: Scene) -> N
     term, scene.elector = leading(), scene.made("file")
     scene.elector._log = log = Heard()
     scene.elector.check(State.LEADING, term, 0)
-    term.ran = m.Ran(1, "7", 0, "exited", 1.0, 2.0)
+    term.ran = m.Ran("7", 0, "exited", 1.0, 2.0)
     scene.elector.end(term, 0)
     scene.reaped(signal.SIGKILL, 1)
     scene.elector.check(State.RELEASING, term, 1)
-    assert Channel(scene.theirs[-1]).receive()[-2:] == [term.ran, m.Empty(1, release=True)]
+    assert scene.sent()[-2:] == [term.ran, p.AllProcessesExited(release=True, record=True)]
     assert not [line for line in log.of("WARNING") if "release" in line]
     scene.reaped(signal.SIGKILL, 1)
     assert scene.elector.due(State.RELEASING, term) == inf
@@ -357,8 +362,8 @@ def test_a_replacement_elector_releases_a_lock_that_does_not_expire(scene: Scene
     scene.reaped(signal.SIGKILL, 1)
     scene.elector.check(State.RELEASING, term, 1)
     assert scene.did == ["start"]
-    sent = [type(each) for each in Channel(scene.theirs[-1]).receive()]
-    assert sent == [m.Assign, m.Stopping, m.Empty]
+    sent = [type(each) for each in scene.sent()]
+    assert sent == [m.Assign, m.Stopping, p.AllProcessesExited]
     scene.reaped(signal.SIGKILL, 2)
     assert scene.elector.due(State.RELEASING, term) == inf
 
@@ -378,7 +383,7 @@ def test_the_supervisor_kills_earlier_when_the_next_elector_is_late_or_the_lock_
     assert scene.elector.kill_alone_at(term) == 5
 
 
-RAN = m.Ran(1, "7", 0, "exited", 1, 5)
+RAN = m.Ran("7", 0, "exited", 1, 5)
 
 
 def ended() -> Term:
@@ -400,7 +405,7 @@ def test_the_replacement_of_an_elector_dead_before_the_end_gets_the_run_and_the_
     scene.reaped(signal.SIGKILL, 0)
     scene.elector.end(ended(), 5)
     scene.elector.check(State.RELEASING, ended(), 5)
-    assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release)]
+    assert scene.sent()[-2:] == [RAN, p.AllProcessesExited(release, record=True)]
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["released", "--no-release"])
@@ -411,17 +416,17 @@ def test_the_replacement_of_an_elector_dead_after_its_release_only_records_the_r
     """Its release may have been done, and its record have been put back. It is replaced once."""
     scene.elector._plan = scene.elector._plan._replace(release=release)
     scene.elector.end(ended(), 5)
-    assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release)]
+    assert scene.sent()[-2:] == [RAN, p.AllProcessesExited(release, record=True)]
     scene.reaped(signal.SIGKILL, 5)
     scene.elector.check(State.RELEASING, ended(), 5)
-    assert Channel(scene.theirs[-1]).receive()[-2:] == [RAN, m.Empty(1, release=False)]
+    assert scene.sent()[-2:] == [RAN, p.AllProcessesExited(release=False, record=True)]
     scene.reaped(signal.SIGKILL, 5)
     assert scene.elector.due(State.RELEASING, ended()) == inf
 
 
 def test_an_elector_that_has_reported_the_release_is_not_replaced(scene: Scene) -> None:
     scene.elector.end(ended(), 5)
-    scene.elector.released(m.Released(1, released=True, why=""), ended())
+    scene.elector.released(p.Released(released=True, why=""), ended())
     scene.reaped(0, 5)
     assert scene.elector.due(State.RELEASING, ended()) == inf
 
@@ -431,11 +436,11 @@ def test_no_run_is_recorded_on_a_lost_lock_or_one_that_keeps_no_runs(scene: Scen
     term, scene.elector._plan = ended(), scene.elector._plan._replace(lock=change)
     term.lost = change == "lost"
     scene.elector.end(term, 5)
-    assert not [each for each in Channel(scene.theirs[-1]).receive() if isinstance(each, m.Ran)]
+    assert not [each for each in scene.sent() if isinstance(each, m.Ran)]
 
 
 @pytest.mark.parametrize(("change", "reason"), [
-    ({}, "exited"), ({"shutdown_signal": 15}, "stopped"), ({"step_down": m.Yield(1, "asked")}, "stepped-down"),
+    ({}, "exited"), ({"shutdown_signal": 15}, "stopped"), ({"step_down": p.StepDown("asked")}, "stepped-down"),
     ({"lost": True, "shutdown_signal": 15}, "lost"),
 ])  # fmt: skip
 def test_a_stopped_run_records_its_reason(change: dict[str, Any], reason: str) -> None:
@@ -447,4 +452,4 @@ def test_a_stopped_run_records_its_reason(change: dict[str, Any], reason: str) -
     for name, value in change.items():
         setattr(term, name, value)
     term.note_run(5)
-    assert term.ran == m.Ran(1, "7", 0, reason, 1, 5)
+    assert term.ran == m.Ran("7", 0, reason, 1, 5)

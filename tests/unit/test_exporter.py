@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 D = 15.0
 LEADS = m.Status(
-    term=1,
     at=100.0,
     role="leader",
     held=True,
@@ -66,7 +65,7 @@ WAITS = LEADS._replace(role="candidate", held=False, leads=False, leader="other"
 
 def test_a_status_is_received_as_it_was_sent() -> None:
     for each in (LEADS, WAITS):
-        assert m.decode(m.encode(each)) == each
+        assert m.decode(m.encode(m.Message(1, each))) == m.Message(1, each)
 
 
 @pytest.mark.parametrize(
@@ -236,12 +235,12 @@ ANY = cast("Any", None)
 @pytest.mark.parametrize(
     ("before", "event", "after", "expected"),
     [
-        (LEADING, e.WriteDone(ANY, ANY), replace(LEADING, t0=11.0), m.Measured(1, False, 0, 0, 0.5)),  # noqa: FBT003
-        (LEADING, e.GetDone(ANY, ANY), LEADING, m.Measured(1, False, 1, 0, 0.0)),  # noqa: FBT003
-        (LEADING, e.WatchEnded(), LEADING, m.Measured(1, False, 0, 1, 0.0)),  # noqa: FBT003
+        (LEADING, e.WriteDone(ANY, ANY), replace(LEADING, t0=11.0), m.Measured(False, 0, 0, 0.5)),  # noqa: FBT003
+        (LEADING, e.GetDone(ANY, ANY), LEADING, m.Measured(False, 1, 0, 0.0)),  # noqa: FBT003
+        (LEADING, e.WatchEnded(), LEADING, m.Measured(False, 0, 1, 0.0)),  # noqa: FBT003
         (WAITING, e.WatchEnded(begun=False), WAITING, None),
-        (WAITING, e.GetDone(ANY, ANY), replace(WAITING, observed_at=1.0), m.Measured(1, True, 0, 0, 0.0)),  # noqa: FBT003
-        (WAITING, e.WriteDone(ANY, ANY), LEADING, m.Measured(1, True, 0, 0, 0.0)),  # noqa: FBT003
+        (WAITING, e.GetDone(ANY, ANY), replace(WAITING, observed_at=1.0), m.Measured(True, 0, 0, 0.0)),  # noqa: FBT003
+        (WAITING, e.WriteDone(ANY, ANY), LEADING, m.Measured(True, 0, 0, 0.0)),  # noqa: FBT003
         (LEADING, e.TimerFired(), LEADING, None),
     ],
 )
@@ -249,7 +248,7 @@ def test_renewals_reads_and_watch_ends_are_measured(
     before: State, event: e.Event, after: State, expected: m.Measured | None
 ) -> None:
     """The first write of a term is no renewal, and a waiting candidate has no slow path."""
-    assert measured(1, before, event, after, 11.5) == expected
+    assert measured(before, event, after, 11.5) == expected
 
 
 @pytest.mark.parametrize(

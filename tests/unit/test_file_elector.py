@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kleader import system
+from kleader.election import protocol as p
 from kleader.elector.file_elector import FileElector, _WaitIsOver
 from kleader.elector.start import FileElectors
 from kleader.ipc import messages as m
@@ -273,7 +274,7 @@ def test_an_unreadable_lock_file_is_reported_by_its_own_name(lock: Path, monkeyp
 # --- the latest runs
 
 
-def led(plan: Plan, *, ran: tuple[int, str] | None = None, wall: float = 0.0) -> m.Lead:
+def led(plan: Plan, *, ran: tuple[int, str] | None = None, wall: float = 0.0) -> p.Acquired:
     """A term of another kleader, from its acquisition, by a clock that is so far ahead, to the record of its run."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     fd = file_lock.open_lock(plan.file)
@@ -282,12 +283,14 @@ def led(plan: Plan, *, ran: tuple[int, str] | None = None, wall: float = 0.0) ->
     with pytest.MonkeyPatch.context() as patch:
         now = time.time_ns
         patch.setattr(time, "time_ns", lambda: now() + round(wall * 1e9))
-        assign = m.Assign(1, "i", leading=False, replaces=False, t0=0, acquired=0, transitions=0, started=[], memory="")
+        assign = m.Assign(
+            "i", leading=False, replaces=False, t0=0, acquired=0, transitions=0, started=[], resume_state=""
+        )
         assert guard._become_leader(assign)
-        lead = Channel(theirs).receive()[0]
-        assert isinstance(lead, m.Lead)
+        lead = Channel(theirs).receive()[0].body
+        assert isinstance(lead, p.Acquired)
         if ran:
-            guard._record(m.Ran(1, lead.token, *ran, system.clock() - 1, system.clock()))
+            guard._record(m.Ran(lead.token, *ran, system.clock() - 1, system.clock()))
     os.close(fd)
     ours.close()
     theirs.close()
@@ -309,12 +312,12 @@ def test_a_replacement_file_elector_records_a_run_that_ended_earlier(plan: Plan)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     fd = file_lock.open_lock(plan.file)
     link = Channel(theirs)
-    assign = m.Assign(1, "i", leading=True, replaces=True, t0=0, acquired=0, transitions=0, started=[], memory="")
-    for message in (assign, m.Ran(1, token, 0, "exited", 0, 1), m.Empty(1, release=True)):
-        link.send(message)
+    assign = m.Assign("i", leading=True, replaces=True, t0=0, acquired=0, transitions=0, started=[], resume_state="")
+    for message in (assign, m.Ran(token, 0, "exited", 0, 1), p.AllProcessesExited(release=True)):
+        link.send(1, message)
     theirs.shutdown(socket.SHUT_WR)
     FileElector(plan, Channel(ours), Log(verbosity=-1), system.myself(), fd, ()).run()
-    assert link.receive() == [m.Released(1, released=True, why="")]
+    assert [message.body for message in link.receive()] == [p.Released(released=True)]
     os.close(fd)
     ours.close()
     theirs.close()

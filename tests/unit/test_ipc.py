@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from kleader import __version__
+from kleader.election import protocol as p
 from kleader.ipc import channel
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
@@ -29,7 +30,7 @@ SAMPLES: dict[str, Any] = {
 }
 
 
-def sample(kind: type[m.Message]) -> m.Message:
+def sample(kind: type[m.Body]) -> m.Body:
     hints: dict[str, Any] = {
         name: getattr(hint, "__forward_arg__", hint) for name, hint in kind.__annotations__.items()
     }
@@ -44,16 +45,18 @@ def link(request: pytest.FixtureRequest) -> Iterator[tuple[Channel, Channel]]:
     theirs.close()
 
 
-@pytest.mark.parametrize("kind", get_args(m.Message), ids=lambda kind: kind.__name__)
-def test_every_message_is_received_as_it_was_sent(kind: type[m.Message], link: tuple[Channel, Channel]) -> None:
-    message = sample(kind)
-    assert link[0].send(message)
-    assert link[1].receive() == [message]
+@pytest.mark.parametrize("kind", get_args(m.Body), ids=lambda kind: kind.__name__)
+def test_every_message_is_received_as_it_was_sent(kind: type[m.Body], link: tuple[Channel, Channel]) -> None:
+    body = sample(kind)
+    assert link[0].send(7, body)
+    (message,) = link[1].receive()
+    assert message == m.Message(7, body)
+    assert type(message.body) is kind
 
 
 def test_an_infinite_deadline_is_received_as_an_infinite_one() -> None:
     """Infinity, which JSON does not have, is sent as null."""
-    lead = m.Lead(1, math.inf, math.inf, "9", 0, 0, "ns")
+    lead = m.Message(1, p.Acquired(math.inf, math.inf, math.inf, "9", 0, 0))
     line = m.encode(lead)
     assert json.loads(line)["stop_at"] is None
     assert m.decode(line) == lead
@@ -66,17 +69,17 @@ def test_an_infinite_deadline_is_received_as_an_infinite_one() -> None:
         b"{",
         b"null",
         b"[]",
-        b'"lead"',
+        b'"acquired"',
         b"\xff\xfe",
-        b'{"type": "lead"}',
+        b'{"type": "acquired"}',
         b'{"type": "nonsense", "term": 1}',
-        b'{"type": ["ping"], "term": 1}',
-        b'{"type": "ping", "term": "1"}',
-        b'{"type": "ping", "term": true}',
-        b'{"type": "ping", "term": 1, "more": 2}',
-        b'{"type": "ping", "term": null}',
-        b'{"type": "extend", "term": 1, "stop_at": NaN, "kill_at": 1.0}',
-        b'{"type": "extend", "term": 1, "stop_at": "soon", "kill_at": 1.0}',
+        b'{"type": ["heartbeat"], "term": 1}',
+        b'{"type": "heartbeat", "term": "1"}',
+        b'{"type": "heartbeat", "term": true}',
+        b'{"type": "heartbeat", "term": 1, "more": 2}',
+        b'{"type": "heartbeat", "term": null}',
+        b'{"type": "renewed", "term": 1, "t0": 0.0, "stop_at": NaN, "kill_at": 1.0}',
+        b'{"type": "renewed", "term": 1, "t0": 0.0, "stop_at": "soon", "kill_at": 1.0}',
         b'{"type": "lost", "term": 1, "reason": "x", "kill_now": 1}',
         b"[" * 100_000,
     ],
@@ -91,14 +94,14 @@ def test_a_send_never_blocks(link: tuple[Channel, Channel]) -> None:
     """Send is False while the peer does not read; what was sent before arrives in order."""
     ours, theirs = link
     sent = 0
-    while ours.send(m.Started(1, sent, 0)):
+    while ours.send(1, m.Started(sent, 0)):
         sent += 1
     assert sent > 0
     assert ours.open, "the queue is full, and the channel open"
     arrived: list[m.Message] = []
     while some := theirs.receive():
         arrived += some
-    assert arrived == [m.Started(1, n, 0) for n in range(sent)]
+    assert arrived == [m.Message(1, m.Started(n, 0)) for n in range(sent)]
     assert theirs.open
 
 
@@ -106,30 +109,30 @@ def test_no_message_overtakes_another_that_waits_for_room_in_the_queue(monkeypat
     """A supervisor that wakes up in between learns that the term began before it learns that the lock was lost."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     elector, supervisor = ReliableChannel(ours), Channel(theirs)
-    lead, lost = m.Lead(1, math.inf, math.inf, "9", 0, 0, "ns"), m.Lost(1, "why", kill_now=True)
-    while elector.send(m.Ping(1)):
+    lead, lost = p.Acquired(math.inf, math.inf, math.inf, "9", 0, 0), p.Lost("why", kill_now=True)
+    while elector.send(1, m.Heartbeat()):
         pass
-    assert not elector.send(lead)
+    assert not elector.send(1, lead)
     plain, heard = Channel.send, list[m.Message]()
 
     def hear() -> None:
         while some := supervisor.receive():
             heard.extend(some)
 
-    def send(channel: Channel, message: m.Message) -> bool:
-        if sent := plain(channel, message):
+    def send(channel: Channel, term: int, body: m.Body) -> bool:
+        if sent := plain(channel, term, body):
             return sent
-        if message == lead:
+        if body == lead:
             hear()
         return False
 
     monkeypatch.setattr(Channel, "send", send)
-    elector.send(lost)
+    elector.send(1, lost)
     for _ in range(2):
         hear()
-        elector.send(m.Ping(1))
+        elector.send(1, m.Heartbeat())
     hear()
-    assert [each for each in heard if each in {lead, lost}] == [lead, lost]
+    assert [each.body for each in heard if each.body in {lead, lost}] == [lead, lost]
     ours.close()
     theirs.close()
 
@@ -137,9 +140,9 @@ def test_no_message_overtakes_another_that_waits_for_room_in_the_queue(monkeypat
 def test_a_message_that_is_too_long_does_not_hold_back_the_next_one() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     elector, supervisor = ReliableChannel(ours), Channel(theirs)
-    assert not elector.send(m.Observe(1, "x" * (1 << 22), "ns"))
-    assert elector.send(m.Ping(1))
-    assert supervisor.receive() == [m.Ping(1)]
+    assert not elector.send(1, p.NewLeader("x" * (1 << 22)))
+    assert elector.send(1, m.Heartbeat())
+    assert supervisor.receive() == [m.Message(1, m.Heartbeat())]
     ours.close()
     theirs.close()
 
@@ -149,7 +152,7 @@ def test_a_flood_of_messages_is_received_in_parts(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(channel, "_MAX_MESSAGES", 3)
     ours, theirs = (Channel(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
     for _ in range(4):
-        ours.send(m.Ping(1))
+        ours.send(1, m.Heartbeat())
     assert (len(theirs.receive()), len(theirs.receive())) == (3, 1)
     ours.close()
     theirs.close()
@@ -158,16 +161,16 @@ def test_a_flood_of_messages_is_received_in_parts(monkeypatch: pytest.MonkeyPatc
 def test_the_last_messages_of_a_dead_peer_are_received(link: tuple[Channel, Channel]) -> None:
     """After them the channel is closed."""
     ours, theirs = link
-    theirs.send(m.Stopping(1))  # is never read: the kernel then tells of a reset before it hands over what came first
-    ours.send(m.Ping(1))
+    theirs.send(1, m.Stopping())  # is never read: the kernel then tells of a reset before it hands over what came first
+    ours.send(1, m.Heartbeat())
     ours.close()
-    assert theirs.receive() == [m.Ping(1)]
+    assert theirs.receive() == [m.Message(1, m.Heartbeat())]
     theirs.receive()
     assert not theirs.open
-    assert not theirs.send(m.Ping(1))
+    assert not theirs.send(1, m.Heartbeat())
 
 
-@pytest.mark.parametrize("version", [None, "", "0.0.1", f"{__version__}.1", 1])
+@pytest.mark.parametrize("version", [None, "", "0.0.1", __version__, f"{plans._VERSION}.1", 1])
 def test_a_plan_of_another_version_is_refused(version: object) -> None:
     plan = {"version": version} if version is not None else {}  # before 0.2 a plan had no version
     fd = os.memfd_create("plan")

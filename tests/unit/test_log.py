@@ -16,6 +16,7 @@ import pytest
 
 from kleader import launch, system
 from kleader.cli import console
+from kleader.election import protocol as p
 from kleader.elector.start import FileElectors
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
@@ -152,10 +153,10 @@ def hang(into: Path) -> Callable[[int, bytes], int]:
 
 def says(channel: Channel, kind: type) -> Callable[[], bool]:
     """Whether a message of this type has arrived since the last call."""
-    return lambda: any(isinstance(each, kind) for each in channel.receive())
+    return lambda: any(isinstance(each.body, kind) for each in channel.receive())
 
 
-ASSIGN = m.Assign(1, "i", False, False, 0.0, 0, 0, [], "")  # noqa: FBT003
+ASSIGN = m.Assign("i", False, False, 0.0, 0, 0, [], "")  # noqa: FBT003
 
 
 def test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs(
@@ -171,10 +172,10 @@ def test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs(
         guards = FileElectors(plan, Log(), system.myself())
         pid, channel = guards.start(leading=False)
     try:
-        channel.send(ASSIGN)
+        channel.send(1, ASSIGN)
         wait_until(hangs.exists, "its first line")
         os.close(leader)
-        wait_until(says(channel, m.Lead), "its Lead")
+        wait_until(says(channel, p.Acquired), "its Lead")
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -211,10 +212,10 @@ def test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs(tmp_path: P
     with stderr(tmp_path / "err"):
         pid, channel = spawn.process(command, plan, ())
     try:
-        channel.send(ASSIGN._replace(leading=True, t0=system.clock()))
+        channel.send(1, ASSIGN._replace(leading=True, t0=system.clock()))
         wait_until(hangs.exists, "its first line")
         channel.receive()
-        wait_until(says(channel, m.Ping), "a heartbeat")
+        wait_until(says(channel, m.Heartbeat), "a heartbeat")
         assert channel.open
     finally:
         os.kill(pid, signal.SIGKILL)

@@ -17,7 +17,8 @@ from kleader.cli.command_line import Option
 from kleader.cli.ignored import SWITCHES, VALUES
 from kleader.cli.main import cli
 from kleader.cli.run import run
-from kleader.ipc.messages import MARKER, Lead
+from kleader.election.protocol import Acquired
+from kleader.ipc.messages import MARKER
 from kleader.ipc.status_socket import RUNTIME_DIR
 from kleader.supervisor.environment import environment
 from kleader.supervisor.term import Term
@@ -144,8 +145,8 @@ def test_the_page_of_run_names_every_klog_flag_that_is_ignored() -> None:
 
 def test_the_page_lists_the_variables_of_the_command() -> None:
     plan: Any = SimpleNamespace(identity="i", lock="lease", name="n", notify="kleader")
-    term = Term(1)
-    term.lead = Lead(1, 0.0, 0.0, "7", 0, 0, "default")
+    term = Term(1, "default")
+    term.lead = Acquired(0.0, 0.0, 0.0, "7", 0, 0)
     given = environment(plan, term)
     section = page("kleader-run").partition(".Sh ENVIRONMENT\n")[2].partition("\n.Sh ")[0]
     told = set(re.findall(r"\bKLEADER_[A-Z_]+\b", section))
