@@ -168,14 +168,15 @@ def elector(process: Process) -> int:
 
 def elector_of(supervisor: psutil.Process) -> int:
     """Return the same of a supervisor that the test has not started itself."""
+    found: list[int] = []
 
-    def found() -> list[int]:
+    def look() -> bool:
         with contextlib.suppress(psutil.NoSuchProcess):
-            return [child.pid for child in supervisor.children() if "elect" in _command_line(child)]
-        return []
+            found.extend(child.pid for child in supervisor.children() if "elect" in _command_line(child))
+        return bool(found)
 
-    wait_until(found, f"the elector of {supervisor.pid}")
-    return found()[0]
+    wait_until(look, f"the elector of {supervisor.pid}")
+    return found[0]
 
 
 def _command_line(process: psutil.Process) -> list[str]:

@@ -143,7 +143,7 @@ def test_metrics_and_state_file_of_a_multilock_count_each_renewal_once(  # noqa:
     wait_until(lambda: leader(second)["leading"], "the start is told")
     assert metrics(second)["leader_election_master_status"] == 1
     assert metrics(second)["kleader_transitions_total"] == 2
-    assert not state.exists()
+    wait_until(lambda: not state.exists(), "the file of a candidate that has ended is gone")
     witness.check(terms=2)
 
 
@@ -176,5 +176,5 @@ def test_a_lock_that_does_not_expire_has_no_renewals_and_no_deadline(  # noqa: P
     assert crew.ends("a") == 0
     witness.wait_start(2)
     wait_until(lambda: metrics(second)["leader_election_master_status"] == 1, "the term")
-    assert not state.exists()
+    wait_until(lambda: not state.exists(), "the file of a candidate that has ended is gone")
     witness.check(terms=2)

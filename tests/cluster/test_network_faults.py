@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEAF = ("--ignore-term", "--descendant")
 LOSSES = ("silent", "reset")
+ROOMY = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # another request has half of 8 s
 
 
 def releases(request: Request) -> bool:
@@ -54,13 +55,11 @@ def test_leader_cut_off_from_the_api_is_dead_before_the_next_leader_starts(
 def test_connection_restored_before_the_renew_deadline_ends_no_term(
     own_plane: ControlPlane, side_by_side: SideBySide, trials: Trials
 ) -> None:
-    timings = ("--lease-duration=10s", "--renew-deadline=8s", "--retry-period=1s")  # another request has half of 8 s
-
     def scenario(fleet: Fleet, mode: str) -> None:
         with Proxy(LOOPBACK, own_plane.port) as proxy:
-            fleet.start("a", server=proxy.url, timings=timings)
+            fleet.start("a", server=proxy.url, timings=ROOMY)
             fleet.witness.wait_start()
-            fleet.waiting("b", behind="a", timings=timings)
+            fleet.waiting("b", behind="a", timings=ROOMY)
             for _ in range(3):
                 before = proxy.connections
                 proxy.switch(mode)  # type: ignore[arg-type]
@@ -144,9 +143,9 @@ def test_a_release_without_a_response_frees_the_lock(
 ) -> None:
     def scenario(fleet: Fleet, then: str) -> None:
         with HttpProxy(own_plane) as proxy:
-            leader = fleet.start("a", server=proxy.url, does=["--term-delay=0.2"])
+            leader = fleet.start("a", server=proxy.url, does=["--term-delay=0.2"], timings=ROOMY)
             fleet.witness.wait_start()
-            fleet.waiting("b", behind="a")
+            fleet.waiting("b", behind="a", timings=ROOMY)
             lost = proxy.on(faults.lose(then), method="PUT", where=releases)
             leader.signal(signal.SIGTERM)
             assert leader.wait() == 0

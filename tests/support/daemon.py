@@ -15,6 +15,7 @@ from tests.support.processes import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+STARTED_WITHIN = max(PATIENCE, 120.0)  # seconds; a server is no quicker where tests wait less
 DIE_WITH_PARENT = [sys.executable, "-I", "-S", str(Path(__file__).with_name("die_with_parent.py"))]
 
 
@@ -45,7 +46,7 @@ class Daemon:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, timeout: float = PATIENCE, *, wait: bool = True) -> None:
+    def start(self, timeout: float = STARTED_WITHIN, *, wait: bool = True) -> None:
         """Start it, and return once it is ready; DaemonError with its log's tail where it is not within `timeout` s."""
         assert not self.running, f"{self.name} runs already"
         with self.log.open("ab") as log:
@@ -59,7 +60,7 @@ class Daemon:
         if wait:
             self.wait_ready(timeout)
 
-    def wait_ready(self, timeout: float = PATIENCE) -> None:
+    def wait_ready(self, timeout: float = STARTED_WITHIN) -> None:
         """Return once it is ready; DaemonError with its log's tail where it is not within `timeout` s."""
         deadline = time.monotonic() + timeout
         while not self._ready():
