@@ -1,7 +1,7 @@
 """`python -m tests.node`: rollouts and deletions of three Pods, kleader's beside client-go's, on one node, in one run.
 
-Needs what tests/node/conftest.py names, and $KLEADER_TEST_GLIBC_IMAGE, an image whose C library client-go's program
-finds. The node is this machine: the Pods write a journal that is read here, by a hostPath.
+kleader is injected into the foreign image, as README.md does it. Needs what tests/node/conftest.py names, and
+$KLEADER_TEST_GLIBC_IMAGE, an image whose C library client-go's program finds.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench import journal
-from tests.node.conftest import LOCK, Namespace, rolled_out
+from tests.node.conftest import IMAGE, LOCK, SHARED, Namespace, rolled_out
 from tests.support import clientgo
 from tests.support.api import lease, path
 from tests.support.controlplane import given_kubeconfig
 from tests.support.plane import GivenPlane
 from tests.support.processes import PATIENCE, wait_until
 
-SHARED = "/shared"
 BETWEEN = 3.0  # seconds: what the last trial started comes to rest
 
 
@@ -42,30 +39,27 @@ class Fleet:
 
     def __init__(self, namespace: Namespace, kind: str) -> None:
         self.kind, self._namespace = kind, namespace
-        self._directory = Path(tempfile.mkdtemp(prefix="kleader-node-"))
-        self._directory.chmod(0o777)
-        self._journal = self._directory / "journal"
+        self._journal = namespace.shared / "journal"
         for program in (journal.build(), clientgo.build()):
-            shutil.copy(program, self._directory)
+            shutil.copy(program, namespace.shared)
         self._deployment = path("apps/v1", "Deployment", namespace.name, LOCK)
         self._number = 0
 
     def start(self) -> None:
         """Apply what `kleader manifest` prints; for client-go with its program in the place of kleader."""
         command = [f"{SHARED}/command", f"{SHARED}/journal"]
-        image = os.environ["KLEADER_TEST_IMAGE"]
-        objects = self._namespace.manifest("--replicas=3", f"--image={image}", "--", *command)
+        images = [f"--inject={IMAGE}", f"--image={os.environ['KLEADER_TEST_FOREIGN_IMAGE']}"]
+        objects = self._namespace.manifest("--replicas=3", *images, "--", *command)
         (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
         spec = deployment["spec"]["template"]["spec"]
-        spec["volumes"].append({"name": "shared", "hostPath": {"path": str(self._directory)}})
+        self._namespace.share(spec)
         (container,) = spec["containers"]
-        container["volumeMounts"].append({"name": "shared", "mountPath": SHARED})
         container["imagePullPolicy"] = "Never"
         if self.kind == "client-go":
             where = [f"-namespace={self._namespace.name}", f"-name={LOCK}", "-identity=$(POD_NAME)", "-stop-first"]
             container["image"] = os.environ["KLEADER_TEST_GLIBC_IMAGE"]
             container["command"] = [f"{SHARED}/current", *where, *command]
-            del container["args"]
+            del container["args"], spec["initContainers"]
             self._namespace.apply(lease(self._namespace.name, LOCK, ""))  # the Role lets no POST create it
         self._namespace.apply(*objects)
         self._settle()
@@ -104,7 +98,7 @@ class Fleet:
 
     def end(self) -> None:
         self._namespace.api.delete(f"/api/v1/namespaces/{self._namespace.name}")
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self._namespace.shared, ignore_errors=True)
 
     def _gaps(self, before: list[Run]) -> list[float]:
         runs = self.runs()[len(before) - 1 :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,8 +45,10 @@ def test_kleader_leads_as_pid_1_of_a_scratch_image(namespace: Namespace) -> None
 def test_a_daemon_dies_before_the_next_leader_in_a_pod_with_a_shared_process_namespace(
     namespace: Namespace,
 ) -> None:
-    """Kleader is not PID 1 there: the daemon, deaf to SIGTERM, would outlive it as a child of the Pod's own PID 1."""
-    first = namespace.pod("a", *namespace.command("--descendant"), shareProcessNamespace=True)
+    """Kleader is not PID 1 there. A hook keeps the container past the release, whose end would kill the daemon too."""
+    lingers = f"--on-end={shlex.join((*PYTHON, '-c', 'import time; time.sleep(10)'))}"
+    daemon = namespace.command("--descendant")
+    first = namespace.pod("a", *daemon, options=(lingers,), shareProcessNamespace=True)
     lease = namespace.leader()
     namespace.witness.wait_descendant()
     namespace.pod("b", shareProcessNamespace=True)
