@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
+import signal
 import subprocess
 import tarfile
 from typing import IO, TYPE_CHECKING
@@ -54,6 +56,19 @@ def test_term_reaches_the_command_and_the_lock_is_free(kleader: Kleader, root: R
     kleader.command(container).terminate()
     assert container.wait() == 9
     assert kleader(root, "run", LOCK, "--no-wait", "--", "true").wait() == 0
+
+
+def test_the_launcher_keeps_sigterm_and_sigint_pending_as_pid_1(tree: Path, tmp_path: Path) -> None:
+    """PID 1 loses a signal that it does not handle; a Pod that is deleted before Python runs would go on and lead."""
+    launcher, loader = tmp_path / "bin" / "kleader", tmp_path / "lib" / "loader" / "kleader"
+    loader.parent.mkdir(parents=True)
+    loader.write_text("#!/bin/sh\nexec grep SigBlk /proc/self/status\n")
+    loader.chmod(0o755)
+    launcher.parent.mkdir()
+    shutil.copy(tree / "bin" / "kleader", launcher)
+    argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", str(launcher)]
+    blocked = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()[1]
+    assert int(blocked, 16) == sum(1 << number - 1 for number in (signal.SIGTERM, signal.SIGINT))
 
 
 def test_the_command_has_the_environment_of_the_image(kleader: Kleader, root: Root) -> None:

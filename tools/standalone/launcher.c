@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,13 @@ int main(int argc, char **argv)
     if (strcmp(name, "python3") != 0) {
         command[count++] = "-IS";
         command[count++] = script;
+        if (getpid() == 1) { /* loses a signal without a handler; kleader/cli/main.py takes them once Python runs */
+            sigset_t ends;
+            sigemptyset(&ends);
+            sigaddset(&ends, SIGTERM);
+            sigaddset(&ends, SIGINT);
+            sigprocmask(SIG_BLOCK, &ends, NULL);
+        }
     }
     memcpy(&command[count], argv + 1, argc * sizeof *argv); /* and the NULL at their end */
     execv(loader, command);
