@@ -41,7 +41,7 @@ LOCK = (
     ),
     lock(
         "--priority",
-        "Of several standbys, transfer prefers the one with the highest priority.",
+        "Of several standbys, a leader that ends and transfer prefer the one with the highest priority.",
         type=click.IntRange(-1_000_000, 1_000_000),
         metavar="N",
         default=0,

@@ -72,7 +72,7 @@ def flow_schema(plan: Plan) -> Object:
     """Gives the lock's requests the priority level for elections, which by default only kube-system's have."""
     verbs: dict[tuple[str, str], dict[str, None]] = {}
     for needed in _needed(plan):
-        if needed.resource != "events" and needed.verb != "patch":
+        if needed.resource not in {"events", "replicasets"} and needed.verb != "patch":
             verbs.setdefault((needed.group, needed.resource), {})[needed.verb] = None
     rules = [
         {"apiGroups": [group], "namespaces": [plan.namespace], "resources": [resource], "verbs": [*allowed]}
@@ -101,7 +101,7 @@ def grace_period(plan: Plan) -> int:
 def _needed(plan: Plan) -> tuple[Permission, ...]:
     candidate = "" if plan.coordinated else None  # the LeaseCandidate of each Pod has the name of its identity
     label = rbac.pod_label_permissions() if plan.pod_label else ()
-    registration = rbac.registration_permissions(plan.name) if plan.registers else ()
+    registration = (*rbac.registration_permissions(plan.name), *rbac.rollout_permissions()) if plan.registers else ()
     lock = rbac.lock_permissions(plan.lock, plan.name, candidate=candidate)
     return (*lock, *registration, *label, *rbac.event_permissions())
 

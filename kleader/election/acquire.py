@@ -141,7 +141,7 @@ def acquire_at(turn: Transition) -> float:
     if state.me.coordinated and (observed is None or observed.record.holder != state.me.identity):
         return inf  # the control plane nominates the next leader, and creates the object
     if state.is_proof(observed):
-        return now.boot + later
+        return now.boot + (later if observed is None else _give_precedence(turn, observed, later))
     if observed is None or observed.unwritten:
         what = "is gone" if observed is None else "was created again"
         wait = text(round(max(0.0, state.safe_at - now.boot), 1))
@@ -152,6 +152,17 @@ def acquire_at(turn: Transition) -> float:
             )
         )
     return max(state.safe_at, now.boot) + later
+
+
+def _give_precedence(turn: Transition, observed: Observed, later: float) -> float:
+    """Seconds for which a released lock is left to the candidate that the last leader has recommended.
+
+    None for a candidate that has observed no leader: the recommendation may be as old as the release.
+    """
+    if observed.recommended and turn.state.leader:
+        is_me = observed.recommended == turn.state.me.identity
+        return 0.0 if is_me else turn.state.me.timing.retry_period + later
+    return later
 
 
 def spread(turn: Transition) -> float:

@@ -42,6 +42,7 @@ class Observed:
     # an object of a multilock has no record, or is missing (`lacks_component`): neither released nor handed over
     incomplete: bool = False
     handed_over: bool = False  # a leader whose command was dead has named the holder, which has not written it yet
+    recommended: str = ""  # of a released lock: the candidate that the last leader found to be the best
     preferred: str = ""  # coordinated: the candidate that the control plane wants to lead instead
     pristine: bool = False  # coordinated: the control plane created the object, and no candidate has written it since
     ours: bool = False  # without expiry: owned by what this candidate lives in

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kleader.election.state import State
     from kleader.elector.pod_label import PodLabel
+    from kleader.elector.recommendation import Recommendation
     from kleader.elector.registration import Registration
     from kleader.kube.credentials import Credentials
     from kleader.locks.base import Lock
@@ -30,8 +31,8 @@ _GRANT = "grant create on events, so that Events tell which candidate leads"
 class EventRecorder:
     """Writes an Event for the begin and the end of each term, each once.
 
-    It passes on to the Pod's label and to the registration what they follow. ``component``: the source of the Events;
-    client-go's users take the lock's name.
+    It passes on to the Pod's label, the registration and the recommendation what they follow. ``component``: the source
+    of the Events; client-go's users take the lock's name.
     """
 
     unhealthy = False  # how the candidacy ends
@@ -44,8 +45,9 @@ class EventRecorder:
         component: str,
         label: PodLabel | None = None,
         registration: Registration | None = None,
+        recommendation: Recommendation | None = None,
     ) -> None:
-        self.label, self._registration = label, registration
+        self.label, self._registration, self._recommendation = label, registration, recommendation
         self._call = BestEffortCall(
             credentials, log, event="kubernetes_event_failed", failure="no Event was written", grant=_GRANT
         )
@@ -59,6 +61,8 @@ class EventRecorder:
             self.label.follow(state)
         if self._registration:
             self._registration.follow(state)
+        if self._recommendation:
+            self._recommendation.follow(state)
         if state.phase is Phase.LEADING:
             self._references = lock.references(state.observed) if state.observed else self._references
         elif state.phase is not Phase.RELEASING:
@@ -86,6 +90,8 @@ class EventRecorder:
         """Note that the command was started, or is asked to stop."""
         if self.label:
             self.label.command(runs=runs)
+        if self._recommendation and not runs:
+            self._recommendation.stopping()
 
     async def settle(self, seconds: float) -> float:
         """Before a release: wait for the Pod's label, at most so many seconds; the seconds that it took."""

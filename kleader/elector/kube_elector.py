@@ -15,6 +15,7 @@ from kleader.election.timing import JITTER
 from kleader.elector.k8s_events import EventRecorder
 from kleader.elector.loop import Loop
 from kleader.elector.pod_label import Pod, PodLabel
+from kleader.elector.recommendation import Recommendation
 from kleader.elector.registration import Registration
 from kleader.ipc import messages as m
 from kleader.kube.client import ApiClient
@@ -87,7 +88,8 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             label = PodLabel(credentials, log, pod, plan.pod_label)
         fresh = not (assign.leading or assign.replaces)
         registration = Registration(plan, credentials, log, namespace, lambda: lock.server_time, fresh=fresh)
-        return lock, EventRecorder(credentials, log, plan.identity, plan.name, label, registration)
+        recommendation = Recommendation(plan, credentials, log, lock)
+        return lock, EventRecorder(credentials, log, plan.identity, plan.name, label, registration, recommendation)
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # it logs tracebacks
     logging.getLogger("asyncio").propagate = False

@@ -34,6 +34,7 @@ class Lock(Protocol):
 
     namespace: str
     ended_run: Run | None  # recorded by each later write
+    recommended: str  # the candidate that a later release recommends; "": any
 
     @property
     def properties(self) -> LockProperties:

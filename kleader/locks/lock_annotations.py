@@ -15,7 +15,8 @@ from kleader.kube.metadata import string_map
 INCARNATION = "kleader/incarnation"  # of the term; "" (leader-for-life): the lock was released
 REQUEST = "kleader/request"  # a request to the holder
 HANDED_OVER = "kleader/given"  # the renewTime of the record whose holder was named by the last one
-ALL = frozenset({INCARNATION, REQUEST, HANDED_OVER})
+RECOMMENDED = "kleader/recommended"  # the renewTime of a release, and the candidate that its writer found the best
+ALL = frozenset({INCARNATION, REQUEST, HANDED_OVER, RECOMMENDED})
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # microseconds since the epoch
 
 
@@ -45,6 +46,20 @@ def is_handed_over(found: dict[str, Any], record: Record) -> bool:
     """Whether the object with this record is marked: the last holder named this one, which has not written it yet."""
     time = record.renewed
     return time is not None and _YEAR_1 <= time < _YEAR_10000 and annotation(found, HANDED_OVER) == micro_time(time)
+
+
+def recommendation(record: Record, identity: str) -> str:
+    """The annotation RECOMMENDED of a release."""
+    return f"{micro_time(record.renewed or 0)} {identity}"
+
+
+def recommended(found: dict[str, Any], record: Record) -> str:
+    """The candidate that the object with this record recommends; "" if it is not a release, or recommends none."""
+    text, time = annotation(found, RECOMMENDED), record.renewed
+    if record.holder or time is None or not (_YEAR_1 <= time < _YEAR_10000) or not isinstance(text, str):
+        return ""
+    released, _, identity = text.partition(" ")
+    return identity if released == micro_time(time) else ""
 
 
 def handed_over_record(record: Record) -> str:

@@ -103,6 +103,16 @@ class MultiLock:
             lock.ended_run = run
 
     @property
+    def recommended(self) -> str:
+        """By both."""
+        return self._locks[0].recommended
+
+    @recommended.setter
+    def recommended(self, identity: str) -> None:
+        for lock in self._locks:
+            lock.recommended = identity
+
+    @property
     def server_time(self) -> int | None:
         """Both are objects of one API server."""
         return self._locks[0].server_time
@@ -150,6 +160,7 @@ class MultiLock:
             base=pair,
             components=tuple(part and (part.record, part.incarnation) for part in pair),
             incomplete=incomplete,
+            recommended=next((part.recommended for part in present if part.recommended), ""),
             handed_over=agreed and not incomplete and all(part.handed_over for part in present),
             request=next((part.request for part in present if part.request), None),
         )

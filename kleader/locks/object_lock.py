@@ -17,7 +17,7 @@ from kleader.kube.errors import LockError, WatchError
 from kleader.kube.metadata import owner_names, string_map
 from kleader.locks import lock_annotations, run_history
 from kleader.locks.base import LockProperties
-from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, REQUEST, annotation
+from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, RECOMMENDED, REQUEST, annotation
 from kleader.locks.run_history import LAST_RUN
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class ObjectLock:
     plural: ClassVar[str]
     properties: LockProperties = LockProperties()
     ended_run: Run | None = None
+    recommended = ""
 
     def __init__(
         self,
@@ -164,6 +165,7 @@ class ObjectLock:
             found,
             request=from_text(annotation(found, REQUEST)),
             handed_over=not fault and self.is_handed_over(found, record),
+            recommended=lock_annotations.recommended(found, record),
         )
 
     # --- for subclasses
@@ -203,6 +205,8 @@ class ObjectLock:
             run = self.ended_run._replace(released=None if record.holder else record.transitions)
             runs = run_history.add(run_history.read(kept.get(LAST_RUN)), run)
             metadata["annotations"][LAST_RUN] = run_history.write(runs)
+        if self.recommended and not record.holder:
+            metadata["annotations"][RECOMMENDED] = lock_annotations.recommendation(record, self.recommended)
         metadata["labels"] = {**string_map(metadata.get("labels")), **self._labels}
         body = {**base, "metadata": metadata}
         self.encode(body, record)

@@ -29,6 +29,7 @@ class Permission(NamedTuple):
 
 _COORDINATION = "coordination.k8s.io"
 _POLLED = "the lock is polled"
+_NO_STANDBY = "a leader that ends recommends no standby: a rolling update may change the leader several times"
 _FOR_LIFE = "leader-for-life"
 _RESOURCES = {"lease": "leases", "configmap": "configmaps", "endpoints": "endpoints", _FOR_LIFE: "configmaps"}
 
@@ -65,10 +66,16 @@ def event_permissions() -> tuple[Permission, ...]:
 
 
 def registration_permissions(lock_name: str) -> tuple[Permission, ...]:
-    """For a candidate that makes itself known while it waits."""
-    without = "status and transfer do not see this candidate while it waits"
-    verbs = ("get", "update", "create", "patch")
-    return tuple(Permission(_COORDINATION, "leases", verb, registry_name(lock_name), without) for verb in verbs)
+    """For a candidate that makes itself known while it waits, and as a leader follows the list of candidates."""
+    unseen = "status and transfer do not see this candidate while it waits"
+    without = {"get": unseen, "watch": _NO_STANDBY, "update": unseen, "create": unseen, "patch": unseen}
+    name = registry_name(lock_name)
+    return tuple(Permission(_COORDINATION, "leases", verb, name, what) for verb, what in without.items())
+
+
+def rollout_permissions() -> tuple[Permission, ...]:
+    """For a leader in a Deployment; the names of its ReplicaSets are not known before."""
+    return (Permission("apps", "replicasets", "get", "", "a rolling update may change the leader several times"),)
 
 
 def pod_label_permissions(pod: str = "") -> tuple[Permission, ...]:

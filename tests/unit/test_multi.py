@@ -13,6 +13,7 @@ from kleader.election.record import UNKNOWN, Record
 from kleader.kube.errors import LockError
 from kleader.locks.annotation_lock import EndpointsLock
 from kleader.locks.lease import LeaseLock
+from kleader.locks.lock_annotations import RECOMMENDED
 from kleader.locks.multilock import MultiLock
 from kleader.locks.run_history import LAST_RUN, Run
 from tests.support.pair import World
@@ -259,6 +260,15 @@ def test_a_run_is_recorded_in_both_objects_and_read_from_either(server: Server) 
         other = multi(server)
         server.found[gone]["metadata"]["annotations"].pop(LAST_RUN)
         assert other.runs(asyncio.run(other.get(1))) == ([RUN] if gone == "endpoints" else [])
+
+
+def test_a_release_of_both_objects_recommends_a_candidate(server: Server) -> None:
+    lock = multi(server)
+    for kind in (EndpointsLock, LeaseLock):
+        put(server, kind, HELD)
+    lock.recommended = "best"
+    assert asyncio.run(lock.write(asyncio.run(lock.get(1)), FREE, "", 1)).recommended == "best"
+    assert all(RECOMMENDED in found["metadata"]["annotations"] for found in server.found.values())
 
 
 def test_a_half_done_release_has_recorded_the_run(server: Server) -> None:

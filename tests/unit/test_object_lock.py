@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.election.events import Kind
+from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.kube.errors import LockError
 from kleader.locks import run_history
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
 from kleader.locks.lease import LeaseLock
+from kleader.locks.lock_annotations import RECOMMENDED
 from kleader.locks.run_history import Run
 
 if TYPE_CHECKING:
@@ -114,6 +115,29 @@ def test_the_last_write_of_a_term_records_the_run(kind: type[ObjectLock], record
         asyncio.run(lock.write(base, record, "", 1))
         assert run_history.read(written(server)[run_history.LAST_RUN]) == [ran, before]
         assert written(server)["a"] == "b"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_release_recommends_a_candidate_and_the_next_write_of_any_program_ends_that(kind: type[ObjectLock]) -> None:
+    """client-go keeps annotations that it does not know when it acquires and releases the lock."""
+    server, lock = made(kind)
+
+    def write(base: Observed, record: Record, incarnation: str = "") -> Observed:
+        asyncio.run(lock.write(base, record, incarnation, 1))
+        seen: Observed = lock.observed(server.sent[-1][2])
+        return seen
+
+    base = asyncio.run(lock.get(1))
+    lock.recommended = "the best one"
+    assert write(base, HELD, "i").recommended == ""
+    assert RECOMMENDED not in written(server)
+    released = write(base, FREE)
+    assert released.recommended == "the best one"
+    lock.encode(released.base, Record("", 1, 2_000_000, 3_000_000, 0))
+    assert lock.observed(released.base).recommended == ""
+    lock.recommended = ""
+    write(released, HELD, "i")
+    assert RECOMMENDED not in written(server)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,14 +9,21 @@ import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from kleader.locks import rbac
 from kleader.locks.base import MULTILOCKS
-from kleader.locks.rbac import event_permissions, lock_permissions, registration_permissions, role_rules
+from kleader.locks.rbac import (
+    event_permissions,
+    lock_permissions,
+    registration_permissions,
+    role_rules,
+    rollout_permissions,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "man/kleader-locks.7").read_text("utf-8")
 MACROS = {" No ": " ", " Fl -": " --", " ,": ","}  # of mdoc, as they are shown
 EACH = "each of them"
+DEPLOYED = "each of them, in a Deployment, besides"
 COORDINATED = "lease with --coordinated, besides"
-KINDS = (*rbac._RESOURCES, *MULTILOCKS, COORDINATED, EACH)
+KINDS = (*rbac._RESOURCES, *MULTILOCKS, COORDINATED, EACH, DEPLOYED)
 
 
 def asked(kind: str) -> tuple[str, str]:
@@ -25,6 +32,8 @@ def asked(kind: str) -> tuple[str, str]:
         needs = tuple(
             each for each in lock_permissions("lease", "x", candidate="") if each not in lock_permissions("lease", "x")
         )
+    elif kind == DEPLOYED:
+        needs = rollout_permissions()
     else:
         needs = (*registration_permissions("x"), *event_permissions()) if kind == EACH else lock_permissions(kind, "x")
     found = role_rules(needs)
