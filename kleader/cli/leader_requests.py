@@ -52,10 +52,11 @@ def holder_of(term: Term) -> str:
     return printable(called(term.holder)[:_MAX_HOLDER])
 
 
-def followed(query: Query, timeout: float) -> FollowedLock:
+def followed(query: Query, timeout: float, *, transfers: bool = False) -> FollowedLock:
     """The lock, for a command that reads and writes its object."""
-    needed = dict.fromkeys(f"{needed.verb} {needed.resource}" for needed in request_permissions(query.kind, query.name))
-    return FollowedLock(query, timeout, ", ".join(needed))
+    permissions = request_permissions(query.kind, query.name, transfers=transfers)
+    other = {each: "" if each.name == query.name else f" {each.name}" for each in permissions}
+    return FollowedLock(query, timeout, ", ".join(f"{each.verb} {each.resource}{name}" for each, name in other.items()))
 
 
 async def resign(query: Query, timeout: float, form: str) -> None:
@@ -111,7 +112,7 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
 
     ``to``: "" for the best standby. ``force``: any candidate, also one that is not registered.
     """
-    lock, term, reason = followed(query, timeout), Term("", ""), ""
+    lock, term, reason = followed(query, timeout, transfers=True), Term("", ""), ""
     try:
         async for status, changes in lock.statuses():
             if not term.incarnation:
@@ -183,7 +184,7 @@ async def _write_request(lock: FollowedLock, request: Request, *, chooses: bool 
 
     ``chooses``: hand over to a standby that is registered, which is checked before.
     """
-    target, timeout = lock.objects[0], lock.query.request_timeout
+    target, timeout, to = lock.objects[0], lock.query.request_timeout, request.to
     while True:
         try:
             observed = await target.get(timeout)
@@ -197,7 +198,7 @@ async def _write_request(lock: FollowedLock, request: Request, *, chooses: bool 
                 why = f"the control plane chooses the leader of the lock {lock.query.name}"
                 fail(f"{why}: use kleader resign", NOT_DONE)
             if chooses:
-                request = request._replace(to=await successor_choice.choose(lock, request.to, request.holder))
+                request = request._replace(to=await successor_choice.choose(lock, to, request.holder))
             await target.leave_request(observed, request, timeout)
         except LockError as error:
             if error.failure.kind is Kind.MISSING:

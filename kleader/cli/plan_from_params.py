@@ -22,6 +22,7 @@ from kleader.election.record import LONGEST_DURATION
 from kleader.exits import FAILED
 from kleader.ipc.plan import FOR_LIFE, Plan
 from kleader.locks import file_lock
+from kleader.locks.base import CANDIDATES
 
 _MAX_NAME = 253  # characters
 _MAX_SUFFIX = 12
@@ -59,6 +60,9 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
     namespace = types.namespace_name("--namespace", params["namespace"])
     pod_namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
     name = _name(params["name"], lock, path, command[0], warnings)
+    if name.startswith(CANDIDATES) and lock not in {"", "file"}:
+        of = name.removeprefix(CANDIDATES)
+        raise click.UsageError(f"--name {name} names the list of the candidates for the lock {of}: choose another name")
     owned_by_pod = lock == FOR_LIFE and not for_pods
     if owned_by_pod:  # a Pod owns nothing in another namespace
         namespace = namespace or pod_namespace

@@ -43,7 +43,8 @@ async def _registry(lock: FollowedLock) -> dict[str, Any]:
         try:
             return await registry.read_registry(lock.api, lock.namespace, query.name, query.request_timeout)
         except ForbiddenError as error:
-            fail(f"it is not known which candidates wait: {error}; {_FORCE}", NOT_DONE)
+            grant = f"grant get on the Lease {registry.registry_name(query.name)}"
+            fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
         except LockError as error:
             await lock.before_retry(error)
 

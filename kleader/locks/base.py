@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kleader.locks.run_history import Run
 
 
+CANDIDATES = "candidates."  # and the name of a lock: that of the Lease with the list of its candidates
 # client-go's locks in two objects, to migrate from one kind to the other: the kinds of both, the primary first
 MULTILOCKS = {"configmapsleases": ("configmap", "lease"), "endpointsleases": ("endpoints", "lease")}
 

@@ -16,7 +16,7 @@ from kleader.election.record import micro_time, parse_time
 from kleader.election.request import can_lead
 from kleader.kube.errors import LockError
 from kleader.kube.metadata import string_map
-from kleader.locks.base import MULTILOCKS
+from kleader.locks.base import CANDIDATES, MULTILOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 READY, UNHEALTHY = "ready", "unhealthy"
 REGISTRY = "kleader/candidates-of"  # the annotation that tells a registry from a lock: the name of its lock
 RENEWAL = 300.0  # seconds between two writes of a candidate that waits
-_PREFIX = "candidates."
 _ENTRY = "kleader/candidate-"
 _SECOND = 1_000_000
 _VALID_SECONDS = {READY: RENEWAL + 60, UNHEALTHY: 3600.0}  # after a write; an unhealthy candidate cannot write again
@@ -54,7 +53,7 @@ class Registered(NamedTuple):
 
 def registry_name(lock_name: str) -> str:
     """The name of the Lease."""
-    return f"{_PREFIX}{lock_name}"
+    return f"{CANDIDATES}{lock_name}"
 
 
 def entry_key(unique: str) -> str:

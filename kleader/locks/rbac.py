@@ -54,10 +54,11 @@ def lock_permissions(lock: str, name: str, *, candidate: str | None = None) -> t
     return tuple(permissions)
 
 
-def request_permissions(lock: str, name: str) -> tuple[Permission, ...]:
+def request_permissions(lock: str, name: str, *, transfers: bool = False) -> tuple[Permission, ...]:
     """For a request to the lock's leader (``resign``, ``transfer``), and for clearing the lock of a dead one."""
     permissions = (permission for resource in _resources(lock) for permission in _of_object(resource, name))
-    return tuple(permission for permission in permissions if permission.verb != "create")
+    standbys = Permission(_COORDINATION, "leases", "get", registry_name(name), "transfer needs --to and --force")
+    return (*(each for each in permissions if each.verb != "create"), *([standbys] if transfers else ()))
 
 
 def event_permissions() -> tuple[Permission, ...]:

@@ -202,6 +202,10 @@ REFUSED: list[tuple[list[str], str]] = [
         ["--lock", "endpoints:x"],
         f"'endpoints:x' is not a lock type: choose {LOCKS} or file:PATH",
     ),
+    (
+        ["--name", "candidates.t", "--", "true"],
+        "--name candidates.t names the list of the candidates for the lock t: choose another name",
+    ),
     (["-n", "A"], "--namespace 'A' is not a namespace: lower case letters, digits and - only, 63 at most"),
     (["-n", "a.b"], "--namespace 'a.b' is not a namespace"),
     (["-n", "-a"], "--namespace '-a' is not a namespace"),

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kleader.cli import successor_choice
+from kleader.cli import leader_requests, successor_choice
+from kleader.election.events import Kind
+from kleader.election.request import Request
 from kleader.exits import NOT_DONE
-from kleader.kube.errors import ForbiddenError
+from kleader.kube.errors import ForbiddenError, LockError
 from kleader.locks import candidate_registry as registry
 from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
 
@@ -61,8 +63,40 @@ def test_a_candidate_that_does_not_wait_is_refused(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("to", "asked"), [("", "b_1f"), ("a_1f", "a_1f")])
+def test_after_a_conflict_the_best_standby_is_chosen_anew_and_a_named_one_is_not(to: str, asked: str) -> None:
+    """The conflict may be the start of a new term, before which the list has changed."""
+    lists = [(A, B), (B, A._replace(since=NOW))]
+
+    async def call(*_: object) -> dict[str, object]:
+        entries = lists.pop(0) if len(lists) > 1 else lists[0]
+        return registry.blank("n", "x", {registry.entry_key(each.pod): registry.to_text(each) for each in entries})
+
+    async def get(_timeout: float) -> object:
+        return SimpleNamespace(incarnation="i", base={})
+
+    async def leave_request(_base: object, request: Request, _timeout: float) -> None:
+        written.append(request.to)
+        if len(written) == 1:
+            raise LockError(Kind.CONFLICT, "written since")
+
+    async def before_retry(_error: LockError) -> None: ...
+
+    written: list[str] = []
+    target = SimpleNamespace(get=get, field_manager=lambda _: "kleader", leave_request=leave_request)
+    query = SimpleNamespace(name="x", kind="lease", request_timeout=1.0)
+    api = SimpleNamespace(call=call, server_time=NOW)
+    lock = SimpleNamespace(api=api, namespace="n", query=query, objects=[target], before_retry=before_retry)
+    request = Request("leader", "i", to)
+    asyncio.run(leader_requests._write_request(cast("FollowedLock", lock), request, chooses=True))
+    assert written == [to or "a_1f", asked]
+
+
 def test_an_unreadable_list_refuses_every_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         choose("a_1f", A, denied=True)
     assert ended.value.code == NOT_DONE
-    assert "it is not known which candidates wait: no; --to IDENTITY --force" in capsys.readouterr().err
+    assert (
+        "it is not known which candidates wait: no; grant get on the Lease candidates.x; --to IDENTITY --force"
+        in capsys.readouterr().err
+    )
