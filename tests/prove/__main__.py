@@ -27,7 +27,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.prove import by_hand, on_machine, on_network, on_plane, on_processes, on_request, rivals, together
+from tests.prove import by_hand, on_end, on_machine, on_network, on_plane, on_processes, on_request, rivals, together
 from tests.prove.driver import Chaos, Group
 from tests.prove.fleet import STYLES
 from tests.prove.kinds import GROUPS
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LONG, LEAST = 30, 5  # who goes on for so many minutes has so many trials of each class
 SHARE, SHORT = 0.4, 3  # of the time is the faults', and so many minutes at least
-ROOMS = (on_processes, on_network, on_machine, on_request, by_hand, rivals, together)
+ROOMS = (on_processes, on_network, on_machine, on_request, on_end, by_hand, rivals, together)
 HERE = Path(__file__).resolve().parents[2]
 
 
