@@ -23,11 +23,12 @@ from kleader.election.record import Record
 from kleader.elector.loop import Loop
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel, ReliableChannel
-from kleader.ipc.plan import FOR_LIFE, Plan
+from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.errors import LockError
 from kleader.locks.base import LockProperties
 from kleader.log import Log
 from kleader.procs.process_tracker import ProcessTracker
+from tests.support.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -49,7 +50,7 @@ async def _never(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
 
 def test_a_replacement_elector_keeps_the_terms_deadline_before_it_has_read_the_lock(processes: Processes) -> None:
     """Its credentials may take long; a supervisor that is stopped then is killed after kill_at all the same."""
-    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    plan = plan_of(**TIMES)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     supervisor = processes.start(["/bin/sleep", "600"])  # it answers as a stopped one does
     born = system.process(supervisor.pid)
@@ -85,7 +86,7 @@ def test_a_short_wait_leaves_time_to_find_the_credentials(
         async def __aexit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr("kleader.elector.loop.within", OverAtOnce)
-    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})._replace(wait=wait)
+    plan = plan_of(**TIMES)._replace(wait=wait)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
     asyncio.run(elector._begin(m.Assign("i", False, False, 0.0, 0, 0, [], "")))  # noqa: FBT003
@@ -130,7 +131,7 @@ class Peer:
         self.heard: list[m.Body] = []
         known = {**TIMES, "lease_duration": 15, "retry_period": 2.0, "grace": 0.5, "request_timeout": 5.0}
         known |= {"identity": "me", "lock": FOR_LIFE, "renew_deadline": renew_deadline}
-        plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+        plan = plan_of(**known)
         self.lock = Kept("me" if leading else holder)
 
         async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
@@ -233,7 +234,7 @@ def test_a_supervisor_that_answers_no_heartbeat_for_the_renew_deadline_has_lost_
 
 def test_an_elector_ended_before_its_start_sends_no_message() -> None:
     """A watch that is wanted, and not wanted any more, in one turn: Python would warn of it on standard error."""
-    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    plan = plan_of(**TIMES)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     async def elect() -> None:
@@ -253,7 +254,7 @@ def test_an_elector_ended_before_its_start_sends_no_message() -> None:
 @pytest.fixture
 def elector() -> Iterator[Loop]:
     """One that was told of its term, and has no lock yet."""
-    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    plan = plan_of(**TIMES)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     made = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
     made._term, made._timer = 3, system.Timer()
@@ -350,7 +351,7 @@ def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Body]]:
     """The states of an elector before and after it has read that another has the lock, and what it told meanwhile."""
     times = {"lease_duration": 15, "renew_deadline": 10.0, "retry_period": 2.0, "kill": 1.0, "grace": 0.5, "skew": 0.5}
     known: dict[str, Any] = {**times, "identity": "me", "request_timeout": 5.0}
-    plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+    plan = plan_of(**known)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     states: list[State] = []
 
@@ -413,7 +414,7 @@ def test_a_replacement_elector_kills_the_processes_that_its_predecessor_knew(
     monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     monkeypatch.setattr("os._exit", sys.exit)
-    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})
+    plan = plan_of(**TIMES)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     async def elect(started: list[list[int]]) -> None:
@@ -447,7 +448,7 @@ def test_an_elector_without_a_lock_stays_while_a_process_does_not_die(
     monkeypatch: pytest.MonkeyPatch, lock: str, sweeps: int
 ) -> None:
     monkeypatch.setattr("os._exit", sys.exit)
-    plan = Plan(**{name: TIMES.get(name, "") for name in Plan.__annotations__})._replace(lock=lock)
+    plan = plan_of(**TIMES)._replace(lock=lock)
     ours, theirs = socket.socketpair()
     elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, 1), _never)
     elector._tracker = tracker = Undying(1, -1, "KLEADER_TERM_none")

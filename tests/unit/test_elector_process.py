@@ -14,7 +14,6 @@ from kleader import system
 from kleader.election import protocol as p
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
-from kleader.ipc.plan import Plan
 from kleader.log import Log
 from kleader.procs.reap import reap
 from kleader.procs.tree_killer import ProcessTree
@@ -23,6 +22,7 @@ from kleader.supervisor.elector_process import ElectorProcess
 from kleader.supervisor.states import State
 from kleader.supervisor.term import Term
 from tests.support.heard import Heard
+from tests.support.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Scene:
         known: dict[str, Any] = {
             "lock": lock, "wait": None, "request_timeout": 1.0, "lease_duration": 15.0, "release": True,
         }  # fmt: skip
-        plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+        plan = plan_of(**known)
         return ElectorProcess(plan, Log(verbosity=-1), self, cast("Command", self))
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002

@@ -18,14 +18,16 @@ from kleader.elector.file_elector import FileElector, _WaitIsOver
 from kleader.elector.start import FileElectors
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
-from kleader.ipc.plan import Plan
 from kleader.locks import file_lock, path_lock
 from kleader.log import Log
 from kleader.procs.process_tracker import ProcessTracker
+from tests.support.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from kleader.ipc.plan import Plan
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def lock(tmp_path: Path) -> Path:
 @pytest.fixture
 def plan(lock: Path) -> Plan:
     known: dict[str, Any] = {"file": str(lock), "wait": None, "namespace": "n", "name": "t", "live": False}
-    return Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+    return plan_of(**known)
 
 
 @pytest.fixture

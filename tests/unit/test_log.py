@@ -21,9 +21,9 @@ from kleader.elector.start import FileElectors
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
 from kleader.ipc import spawn
-from kleader.ipc.plan import Plan
 from kleader.locks import file_lock
 from kleader.log import Log
+from tests.support.plans import plan_of
 from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: dict[str, Any] = {"file": str(tmp_path / "the.lock"), "wait": None, "namespace": "n", "name": "t"}
-    plan = Plan(**{name: known.get(name, "") for name in Plan.__annotations__})
+    plan = plan_of(**known)
     leader = file_lock.open_lock(plan.file)
     assert file_lock.acquire(leader, wait=False)
     hangs = tmp_path / "hangs"
@@ -206,7 +206,7 @@ def test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs(tmp_path: P
     known: dict[str, Any] = {**times, "lock": "lease", "wait": None, "api": api, "path": sys.path, "verbosity": 1}
     known |= {"request_timeout": 1.0, "coordinated": False, "pod_label": [], "command": []}
     plan, hangs, me = system.anonymous_file(), tmp_path / "hangs", system.myself()
-    plans.save(Plan(**{name: known.get(name, "") for name in Plan.__annotations__}), plan)
+    plans.save(plan_of(**known), plan)
     script = ELECT.format(root=os.path.dirname(os.path.dirname(launch.__file__)), hangs=str(hangs))  # noqa: PTH120
     command = [sys.executable, "-c", script, "elect", str(me.pid), str(me.start), "lease/t"]
     with stderr(tmp_path / "err"):
