@@ -23,7 +23,7 @@ NOTIFY_SOCKET = "NOTIFY_SOCKET"
 _SEND_FLAGS = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
 _TEMPORARY = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _RESEND_SECONDS = 1.0
-_MAX_LEADER_CHARS = 256
+MAX_LEADER_CHARS = 256  # of a name that another candidate chose, in a line for people
 
 
 class ServiceManager:
@@ -62,5 +62,5 @@ def _status(state: State, term: Term, leader: str) -> str:
     """One line. Other candidates choose their names, and a line end in one would begin a message of its own."""
     if state is State.LEADING:
         return f"leader, token {term.lead.token}" if term.lead else state.value
-    name = "".join(char if char.isprintable() else "?" for char in leader[:_MAX_LEADER_CHARS])
+    name = "".join(char if char.isprintable() else "?" for char in leader[:MAX_LEADER_CHARS])
     return f"{state.value}; the leader is {name}" if state is State.WAITING and leader else state.value

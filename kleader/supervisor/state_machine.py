@@ -24,6 +24,7 @@ from kleader.supervisor.elector_process import ElectorProcess
 from kleader.supervisor.environment import end_variables, hook_environment
 from kleader.supervisor.hooks import Health, OnEnd, OnNewLeader
 from kleader.supervisor.leadership import Leadership
+from kleader.supervisor.service_manager import MAX_LEADER_CHARS
 from kleader.supervisor.signals import ENDS_CANDIDATE, SHUTDOWN, name
 from kleader.supervisor.standby import Standby
 from kleader.supervisor.states import ACTIVE, CONTENDING, Event, State
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from kleader.log import Log
     from kleader.supervisor.elector_process import Launcher
     from kleader.supervisor.status_report import Launch
-
-_MAX_LEADER_CHARS = 256
 
 
 class RunStateMachine:
@@ -233,7 +232,7 @@ class RunStateMachine:
     def _on_new_leader(self, leader: str) -> None:
         self._new_leader.leads(leader)
         if leader != self._plan.identity:
-            leader = leader[:_MAX_LEADER_CHARS]
+            leader = leader[:MAX_LEADER_CHARS]
             one_try = self._run.term.number == 1 and (self._plan.wait == 0 or self._plan.live)  # its last line has it
             what = f"the leader is {leader}{self._log.introduce('; this candidate waits as ')}"
             if one_try:

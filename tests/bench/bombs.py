@@ -136,11 +136,8 @@ def main() -> int:
     # Else it would sleep through all of a trial, as any of 1,000 that want the processor.
     os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     lost = 0
-    # Its user must reach the program.
-    with tempfile.TemporaryDirectory(prefix="kleader-bombs-") as directory:
-        Path(directory).chmod(0o755)
-        plane = ControlPlane()
-        plane.start()
+    with tempfile.TemporaryDirectory(prefix="kleader-bombs-") as directory, ControlPlane() as plane:
+        Path(directory).chmod(0o755)  # its user must reach the program
         bombs = Bombs(plane, Path(directory))
         try:
             for place in given.place or PLACES:
@@ -154,7 +151,6 @@ def main() -> int:
                     lost += survived
         finally:
             bombs.close()
-            plane.stop()
     return 1 if lost else 0
 
 

@@ -66,16 +66,12 @@ def main() -> None:
     numbers = parser.parse_args().number
     registry.RENEWAL /= SCALE
     registration._DELAY_SECONDS /= SCALE
-    plane = ControlPlane()
-    plane.start()
-    try:
+    with ControlPlane() as plane:
         print("candidates  requests in 1 hour     writes  bytes of list")
         for number in numbers:
             found = measure(plane, number)
             if number == 3:
                 print(f"{CALCULATED:>10} {found * CALCULATED // number:>18}  calculated: in locks of three")
-    finally:
-        plane.stop()
 
 
 if __name__ == "__main__":

@@ -140,18 +140,15 @@ def main() -> int:
     parser.add_argument("--beside", type=Path, action="append", default=[], metavar="KLEADER", help="one more kleader")
     options = parser.parse_args()
     adopt_orphans()
-    plane = ControlPlane()
-    plane.start()
-    keep(plane.pids)
-    try:
-        with tempfile.TemporaryDirectory(prefix="kleader-bench-") as directory:
+    with ControlPlane() as plane, tempfile.TemporaryDirectory(prefix="kleader-bench-") as directory:
+        keep(plane.pids)
+        try:
             found = forms(Path(directory), options.beside)
             print(f"{table.machine()}; load {table.load()} at the start")
             show(measure(found, plane, Path(directory), options.trials))
             print(f"load {table.load()} at the end")
-    finally:
-        sweep()
-        plane.stop()
+        finally:
+            sweep()
     return 0
 
 

@@ -80,6 +80,14 @@ def plain_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
+def well(tmp_path: Path) -> Path:
+    """A candidate with `tests.cluster.fleet.health(well)` is healthy as long as this file exists."""
+    found = tmp_path / "well"
+    found.touch()
+    return found
+
+
+@pytest.fixture
 def garbage_collector(plane: Plane) -> None:
     """In `plane`, what is owned goes once its owners have gone; from the first test that asks, until the end."""
     plane.collect_garbage()

@@ -39,6 +39,11 @@ def now() -> float:
     return time.clock_gettime(CLOCK)
 
 
+def health(well: Path) -> tuple[str, ...]:
+    """Options for a candidate that is healthy as long as this file exists: the fixture `well`."""
+    return f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2"
+
+
 class Fleet:
     """Candidates for the Lease `name`; each starts the witness."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from kleader.locks.candidate_registry import REGISTRY
 from kleader.locks.rbac import event_permissions, lock_permissions, registration_permissions, role_rules
-from tests.cluster.fleet import PATIENT, elector
+from tests.cluster.fleet import PATIENT, elector, health
 from tests.support.api import lease, lease_path
 from tests.support.processes import wait_until
 
@@ -44,15 +44,12 @@ def wait_states(fleet: Fleet, **wanted: str) -> None:
 
 
 def test_status_shows_the_leader_and_each_standby_with_its_state(
-    fleet: Fleet, processes: Processes, tmp_path: Path
+    fleet: Fleet, processes: Processes, well: Path
 ) -> None:
-    well = tmp_path / "well"
-    well.touch()
-    health = (f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2")
     fleet.start("beat-0", timings=PATIENT)
     fleet.witness.wait_start()
     ready = fleet.waiting("beat-1", "--priority=3", behind="beat-0", timings=PATIENT, env={"POD_NAME": "pod-1"})
-    sick = fleet.waiting("beat-2", *health, behind="beat-0", timings=PATIENT)
+    sick = fleet.waiting("beat-2", *health(well), behind="beat-0", timings=PATIENT)
     well.unlink()
     wait_states(fleet, **{"beat-1": "ready", "beat-2": "unhealthy"})
     table, _, listed = status(fleet, processes, "x").partition("\n\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.crew import Crew
-from tests.cluster.fleet import DURATION, PATIENT
+from tests.cluster.fleet import DURATION, PATIENT, health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from tests.support.checker import Witness
     from tests.support.plane import Plane
     from tests.support.processes import Processes
-
-
-@pytest.fixture
-def well(tmp_path: Path) -> Path:
-    """A candidate is well as long as this file is there."""
-    found = tmp_path / "well"
-    found.touch()
-    return found
-
-
-def health(well: Path) -> tuple[str, ...]:
-    return f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2"
 
 
 def test_unhealthy_leader_is_followed_at_once_and_does_not_compete_for_a_lease_duration(

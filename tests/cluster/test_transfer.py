@@ -15,7 +15,7 @@ from kleader.locks.rbac import request_permissions, role_rules
 from kleader.locks.run_history import LAST_RUN
 from tests.cluster.asking import GIVEN, INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, OBJECTS, Place
-from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, History, elector, kill_whole
+from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, History, elector, health, kill_whole
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 
@@ -109,16 +109,13 @@ def test_transfer_to_an_unknown_candidate_is_refused_before_the_leader_stops(
 
 
 def test_transfer_without_a_name_takes_the_best_standby_and_refuses_an_unhealthy_one(
-    fleet: Fleet, ask: Ask, tmp_path: Path
+    fleet: Fleet, ask: Ask, well: Path
 ) -> None:
-    well = tmp_path / "well"
-    well.touch()
-    health = (f"--health=test -e {well}", "--health-period=500ms", "--health-failures=2")
     fleet.start("a", does=SLOW, timings=PATIENT)
     fleet.witness.wait_descendant()
     fleet.registered("early", behind="a", timings=PATIENT)
     fleet.registered("best_1", "--priority=1", behind="a", timings=PATIENT)
-    sick = fleet.registered("sick", "--priority=2", *health, behind="a", timings=PATIENT)
+    sick = fleet.registered("sick", "--priority=2", *health(well), behind="a", timings=PATIENT)
     well.unlink()
     sick.wait_log("unhealthy")
     fleet.wait_registered("sick", state="unhealthy")

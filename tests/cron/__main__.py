@@ -42,9 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     seed = secrets.randbits(32) if args.seed is None else args.seed
     print(f"seed {seed}\n{HEAD}", flush=True)
     adopt_orphans()
-    plane = ControlPlane()
-    with tempfile.TemporaryDirectory(prefix="kleader-cron-") as directory:
-        plane.start()
+    with tempfile.TemporaryDirectory(prefix="kleader-cron-") as directory, ControlPlane() as plane:
         try:
             kubeconfig = plane.kubeconfig()
             held = [
@@ -54,7 +52,6 @@ def main(arguments: Sequence[str]) -> int:
                 for kill in ([False, True] if line == "--once-per" else [False])
             ]
         finally:
-            plane.stop()
             sweep()
     return 0 if all(held) else 1
 

@@ -29,6 +29,8 @@ from tests.support.port import LOOPBACK, Port
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import Self
+
 NEEDED = ("etcd", "kube-apiserver")
 MANAGER, KUBECTL = "kube-controller-manager", "kubectl"
 EXTRA = (MANAGER, KUBECTL)  # built where $KUBEBUILDER_ASSETS has none of its own
@@ -112,6 +114,13 @@ class ControlPlane(Plane):
         except BaseException:
             self.stop()
             raise
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """Kill all and remove their directory."""
@@ -315,15 +324,11 @@ def main(arguments: Sequence[str]) -> int:
         if command in {"build", "path"}:
             print(binaries(*names) if names else build_all())  # noqa: T201 - it is for a person
         elif command == "run":
-            plane = ControlPlane()
-            plane.start()
-            try:
+            with ControlPlane() as plane:
                 print(plane.kubeconfig(), flush=True)  # noqa: T201
                 ends = {signal.SIGINT, signal.SIGTERM}
                 signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # only now: the servers would inherit it
                 signal.sigwait(ends)
-            finally:
-                plane.stop()
         else:
             print("usage: python -m tests.support.controlplane build [BINARY]… | path | run", file=sys.stderr)  # noqa: T201
             return 2
