@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests import measure
 from tests.bench import memory, plot, table
 from tests.bench.journal import Journal
 from tests.support.processes import wait_until
@@ -27,6 +28,21 @@ def test_p99_is_the_nearest_rank() -> None:
 def test_a_row_shows_p99_only_where_a_hundred_trials_give_one() -> None:
     assert table.row("x", [0.001] * 99).split() == ["x", "99", "1.0", "1.0"]
     assert table.row("x", [0.001] * 100).split() == ["x", "100", "1.0", "1.0", "1.0"]
+
+
+def test_a_run_that_failed_or_ended_early_is_not_counted_as_passed() -> None:
+    summary = "==== 2 failed, 3817 passed, 376 deselected, 1 error in 57.12s ====\nmake: *** [test] Error 1\n"
+    assert measure.counts(f"E  1 passed\n{summary}") == (3817, 3)
+    assert measure.counts("==== 3821 passed in 57.12s ====\n") == (3821, 0)
+    assert measure.counts("error: no python3\n") == (0, 0)
+
+
+def test_a_row_of_the_measured_runs_shows_what_the_machine_was_like_before_and_meanwhile() -> None:
+    took = [measure.Took(wall, wall * 2, 0) for wall in (50.0, 60.0, 0.5, 1.0, 3.0, 9.0)]
+    runs = [measure.Run(whole, 3821, 0, took[2], took[3:]) for whole in took[:2]]
+    rows = [line.split() for line in measure.table(runs).splitlines()]
+    assert rows[2] == ["1", "50.0", "100.0", "3821", "0", "0.50", "1.00", "3.00", "6.00"]
+    assert rows[4] == ["median", "55.0", "110.0", "0.50", "1.00", "3.00", "6.00"]
 
 
 def test_a_command_that_begins_before_another_has_ended_is_an_overlap(tmp_path: Path) -> None:
