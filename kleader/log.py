@@ -27,7 +27,7 @@ _MAX_ESCAPE_CHARS = 12  # JSON's for a character beyond U+FFFF
 _MAX_WAITING_LINES = 256  # for the thread
 _MAX_FLUSH_SECONDS = 0.3
 _MARKS = {ERROR: "error: ", WARNING: "warning: ", INFO: "", DEBUG: "debug: "}
-_ROLES = {"resting": "not competing", "giving way": "stopping standby", "sweeping": "killing"}  # JSON's are stable
+_ROLES = {"resting": "not competing", "giving way": "stopping standby", "sweeping": "cleaning up"}  # JSON's are stable
 
 
 class Log:
@@ -41,7 +41,8 @@ class Log:
     def __init__(
         self, form: str = "text", verbosity: int = 1, *, label: str = "", suffix: str = "", **context: str
     ) -> None:
-        self._is_json, self._label, self._suffix = form == "json", label, suffix and f" [{suffix}]"
+        self._is_json = form == "json"
+        self._label, self._suffix = _unspaced(label), suffix and f" [{_unspaced(suffix)}]"
         self._max_level = _LEVELS[WARNING] + verbosity
         self._context, self._identity = context, context.get("identity", "")
         self._write, self.descriptors, self._may_block = _open_stderr()
@@ -156,6 +157,11 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Escape those characters in JSON text, whose values stay the same; its line breaks are between values."""
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def _unspaced(text: str) -> str:
+    """Escape what ends a part of the prefix: an identity such as ``x]: error: `` cannot imitate a severity."""
+    return "".join(f"\\x{ord(c):02x}" if c in " []:" else c for c in text)
 
 
 def _shorten(message: str) -> str:

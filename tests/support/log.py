@@ -11,7 +11,7 @@ from kleader.supervisor.states import State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SHOWN = {"not competing": "resting", "stopping standby": "giving way", "killing": "sweeping"}  # a role as text
+_SHOWN = {"not competing": "resting", "stopping standby": "giving way", "cleaning up": "sweeping"}  # a role as text
 _ROLES = "|".join([*_SHOWN, *(state.value for state in State if state.value not in _SHOWN.values())])
 _LINE = re.compile(
     rf"\S+Z kleader (?P<lock>.*? )?(?P<role>{_ROLES})(?: \[(?P<suffix>[^\]]+)\])?:"

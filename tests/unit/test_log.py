@@ -224,6 +224,13 @@ def test_an_elector_sends_heartbeats_while_the_disk_of_its_log_hangs(tmp_path: P
         os.close(plan)
 
 
+def test_an_identity_or_a_path_in_the_prefix_imitates_no_severity(tmp_path: Path) -> None:
+    with stderr(tmp_path / "err"):
+        Log(label="/a: error: b", suffix="x]: error: ").info("so", event="lost")
+    line = (tmp_path / "err").read_text().partition("kleader ")[2]
+    assert line.strip() == r"/a\x3a\x20error\x3a\x20b candidate [x\x5d\x3a\x20error\x3a\x20]: so"
+
+
 def test_a_text_line_begins_with_level_lock_and_role(tmp_path: Path) -> None:
     with stderr(tmp_path / "err"):
         log = Log(verbosity=2, lock="lease", name="beat", identity="beat-7f9c4-x7k2p_aa-bb")
@@ -242,7 +249,7 @@ def test_a_text_line_begins_with_level_lock_and_role(tmp_path: Path) -> None:
         "kleader jobs/beat candidate: so",
         "kleader jobs/beat leader: so",
         "kleader jobs/beat stopping standby: so",
-        "kleader jobs/beat killing: so",
+        "kleader jobs/beat cleaning up: so",
         "kleader jobs/beat not competing: so",
         "kleader jobs/beat leader: warning: look",
         "kleader jobs/beat leader: error: wrong",
