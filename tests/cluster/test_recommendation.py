@@ -109,7 +109,7 @@ def test_of_equal_standbys_the_one_of_the_newest_template_leads_next(fleet: Flee
     fleet.witness.check(terms=2)
 
 
-def test_a_leader_that_may_not_read_replica_sets_says_so_once_and_recommends_by_the_list(
+def test_a_leader_without_replica_set_permission_warns_once_and_uses_the_list(
     own_plane: ControlPlane, fleet: Fleet
 ) -> None:
     user = own_plane.new_bare_user()

@@ -47,7 +47,7 @@ def holders(history: History) -> list[tuple[str, int]]:
     return [each for i, each in enumerate(shown) if i == 0 or shown[i - 1] != each]
 
 
-def test_transfer_hands_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask: Ask) -> None:
+def test_transfer_gives_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask: Ask) -> None:
     """Though others wait, too; what the old leader started was dead before, and the lock was never free."""
     first = fleet.start("a", does=SLOW, timings=PATIENT)
     fleet.witness.wait_descendant()

@@ -112,7 +112,7 @@ def test_an_answer_is_an_object_or_an_error_however_it_is_cut(served: list[bytes
 
 
 @foreign("watch", "answer")
-def test_a_watch_tells_events_until_an_error_ends_it_however_it_is_cut(served: list[bytes], data: bytes) -> None:
+def test_a_watch_yields_events_until_an_error_ends_it_however_it_is_cut(served: list[bytes], data: bytes) -> None:
     async def watch() -> list[tuple[str, dict[str, Any]]]:
         api = client.ApiClient(cast("Credentials", Known()))
         events = []

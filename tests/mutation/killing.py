@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutation.guard import Guard
 
-SWEEP = "unit/test_sweep.py::"
+SWEEP = "unit/test_tree_killer.py::"
 LAST_RESORT = "process/test_last_resort.py::"
 
 MUTANTS = [
@@ -14,28 +14,28 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller._kill_group_of",
         "os.killpg(group, signal.SIGKILL)",
         "pass",
-        "unit/test_sweep.py::test_the_process_group_of_a_group_leader_is_killed_at_once",
+        "unit/test_tree_killer.py::test_the_process_group_of_a_group_leader_is_killed_at_once",
     ),
     Guard(
         "and the group that was made for the command, though its leader is gone",
         "procs.tree_killer:TreeKiller._kill_group_of",
         "group not in {pid, self._tree.group}",
         "group != pid",
-        "unit/test_sweep.py::test_the_commands_process_group_is_killed_after_its_leader_was_reaped",
+        "unit/test_tree_killer.py::test_the_commands_process_group_is_killed_after_its_leader_was_reaped",
     ),
     Guard(
         "a group that is not the command's is left alone",
         "procs.tree_killer:TreeKiller._kill_group_of",
         "group in done or group <= 1 or group not in {pid, self._tree.group}",
         "group in done or group <= 1",
-        "unit/test_sweep.py::test_a_process_group_that_may_have_other_members_is_not_killed",
+        "unit/test_tree_killer.py::test_a_process_group_that_may_have_other_members_is_not_killed",
     ),
     Guard(
         "what kill(2) takes for its own group, or for all processes, is none",
         "procs.tree_killer:TreeKiller._kill_group_of",
         "group in done or group <= 1 or group not in {pid, self._tree.group}",
         "group in done or group not in {pid, self._tree.group}",
-        "unit/test_sweep.py::test_a_process_group_that_may_have_other_members_is_not_killed",
+        "unit/test_tree_killer.py::test_a_process_group_that_may_have_other_members_is_not_killed",
     ),
     # --- PID 1
     Guard(
@@ -43,28 +43,28 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller._kill_all",
         "os.kill(-1, signal.SIGKILL)",
         "pass",
-        "unit/test_sweep.py::test_past_kill_at_pid_1_kills_every_process_of_its_namespace",
+        "unit/test_tree_killer.py::test_past_kill_at_pid_1_kills_every_process_of_its_namespace",
     ),
     Guard(
         "not before kill_at",
         "procs.tree_killer:TreeKiller._found",
         "max(self.began_at, self._deadline.kill_at)",
         "self.began_at",
-        "unit/test_sweep.py::test_before_kill_at_pid_1_kills_only_the_command",
+        "unit/test_tree_killer.py::test_before_kill_at_pid_1_kills_only_the_command",
     ),
     Guard(
         "all processes are killed as PID 1 alone",
         "procs.tree_killer:TreeKiller._kill_all",
         "os.getpid() != 1",
         "False",
-        "unit/test_sweep.py::test_only_pid_1_without_bystanders_kills_every_process_at_once",
+        "unit/test_tree_killer.py::test_only_pid_1_without_bystanders_kills_every_process_at_once",
     ),
     Guard(
         "not beside what was there before kleader",
         "procs.tree_killer:TreeKiller._kill_all",
         "self._tree.bystanders.any_from_start",
         "False",
-        "unit/test_sweep.py::test_only_pid_1_without_bystanders_kills_every_process_at_once",
+        "unit/test_tree_killer.py::test_only_pid_1_without_bystanders_kills_every_process_at_once",
     ),
     Guard(
         "nothing is released once all processes were killed",
@@ -79,7 +79,7 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller._kill_all",
         "self.killed_all = cgroup.kill_all(self._tree.cgroup, self._living())",
         "",
-        "unit/test_sweep.py::test_past_kill_at_kleader_kills_the_cgroup_that_it_was_started_alone_in",
+        "unit/test_tree_killer.py::test_past_kill_at_kleader_kills_the_cgroup_that_it_was_started_alone_in",
     ),
     Guard(
         "and by the elector in the supervisor's place",
@@ -150,14 +150,14 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller.poll",
         "children == [] or (now >= self.next_at and self._tree.is_empty())",
         "children == []",
-        "unit/test_sweep.py::test_a_traced_zombie_counts_as_dead_and_delays_no_release",
+        "unit/test_tree_killer.py::test_a_traced_zombie_counts_as_dead_and_delays_no_release",
     ),
     Guard(
         "what a traced zombie leaves behind is looked for once more",
         "procs.tree_killer:ProcessTree.is_empty",
         "all(map(system.dead_for_good, children)) and self.children() == children",
         "all(map(system.dead_for_good, children))",
-        "unit/test_sweep.py::test_an_orphan_of_a_traced_zombie_is_found",
+        "unit/test_tree_killer.py::test_an_orphan_of_a_traced_zombie_is_found",
     ),
     # --- who is spared
     Guard(
@@ -165,28 +165,28 @@ MUTANTS = [
         "procs.tree_killer:ProcessTree.children",
         "[pid for pid in found if pid not in bystanders]",
         "found",
-        "unit/test_sweep.py::test_a_process_older_than_kleader_is_not_killed",
+        "unit/test_tree_killer.py::test_a_process_older_than_kleader_is_not_killed",
     ),
     Guard(
         "what was there before kleader is not the tree's for who signals or lists that",
         "procs.tree_killer:ProcessTree.below",
         "self.own_pids | self.bystanders.living().keys()",
         "self.own_pids",
-        "unit/test_sweep.py::test_a_process_older_than_kleader_is_not_logged_or_stopped",
+        "unit/test_tree_killer.py::test_a_process_older_than_kleader_is_not_logged_or_stopped",
     ),
     Guard(
         "a child is killed whose group may not be asked for",
         "procs.tree_killer:TreeKiller._kill_group_of",
         "try:\n    group = os.getpgid(pid)\nexcept PermissionError:\n    return",
         "try:\n    group = os.getpgid(pid)\nfinally:\n    pass",
-        "unit/test_sweep.py::test_a_child_whose_process_group_is_unreadable_is_killed",
+        "unit/test_tree_killer.py::test_a_child_whose_process_group_is_unreadable_is_killed",
     ),
     Guard(
         "nobody is woken for bystanders that are gone",
         "procs.bystanders:Bystanders.scan",
         "now + SCAN_EVERY if self._may_grow else float('inf')",
         "now + SCAN_EVERY",
-        "unit/test_sweep.py::test_ended_bystanders_wake_no_process",
+        "unit/test_tree_killer.py::test_ended_bystanders_wake_no_process",
     ),
     Guard(
         "who is there before the command is none of it",
@@ -207,7 +207,7 @@ MUTANTS = [
         "supervisor.child_process:ChildProcess.reaped",
         "self._tree.own_pids.discard(self.pid)",
         "pass",
-        "unit/test_sweep.py::test_a_process_of_the_command_with_the_pid_of_a_reaped_elector_is_killed",
+        "unit/test_tree_killer.py::test_a_process_of_the_command_with_the_pid_of_a_reaped_elector_is_killed",
     ),
     # --- the last resort
     Guard(

@@ -222,14 +222,14 @@ MUTANTS = [
         "supervisor.term:Term.release_decision",
         "self.step_down is None or self.lost",
         "self.step_down is None",
-        "process/test_yield.py::test_a_loss_while_the_command_stops_prevents_the_release",
+        "process/test_step_down.py::test_a_loss_while_the_command_stops_prevents_the_release",
     ),
     Guard(
         "a new candidacy has a new incarnation",
         "supervisor.state_machine:RunStateMachine._contend_again",
         "self._elector.send(previous, Restart(self._run.term.incarnation))",
         "self._elector.send(previous, Restart(previous.incarnation))",
-        "process/test_yield.py::test_a_lost_term_is_not_released",
+        "process/test_step_down.py::test_a_lost_term_is_not_released",
     ),
     # --- a candidate that is unhealthy
     Guard(

@@ -48,14 +48,14 @@ MUTANTS = [
         "supervisor.child:become",
         "signals.restore()",
         "",
-        "process/test_surroundings.py::test_the_command_has_the_signal_mask_and_dispositions_of_kleaders_parent",
+        "process/test_command_environment.py::test_the_command_has_the_signal_mask_and_dispositions_of_kleaders_parent",
     ),
     Guard(
         "the command inherits the file lock",
         "elector.start:FileElectors.inherited",
         "(self._fd,)",
         "()",
-        "process/test_surroundings.py::test_only_the_lock_files_descriptor_is_inherited",
+        "process/test_command_environment.py::test_only_the_lock_files_descriptor_is_inherited",
     ),
     # --- the deadlines
     Guard(
@@ -112,7 +112,7 @@ MUTANTS = [
         "supervisor.deadline:Deadline.awake",
         "if now >= self.kill_at:\n    self._arm(now + self.margin)",
         "pass",
-        "unit/test_sweep.py::test_a_supervisor_that_kills_puts_the_kernels_timer_off",
+        "unit/test_tree_killer.py::test_a_supervisor_that_kills_puts_the_kernels_timer_off",
     ),
     Guard(
         "where somebody else may lead there is no grace",
@@ -227,7 +227,7 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller.poll",
         "children == []",
         "not children",
-        "unit/test_sweep.py::test_a_tree_that_cannot_be_scanned_is_not_proven_empty",
+        "unit/test_tree_killer.py::test_a_tree_that_cannot_be_scanned_is_not_proven_empty",
     ),
     Guard(
         "what is left alive by force is not released",
@@ -268,14 +268,14 @@ MUTANTS = [
         "procs.tree_killer:TreeKiller.poll",
         "self._kill_children(children or [])",
         "",
-        "unit/test_sweep.py::test_an_orphan_that_is_reparented_to_the_supervisor_is_killed_at_once",
+        "unit/test_tree_killer.py::test_an_orphan_that_is_reparented_to_the_supervisor_is_killed_at_once",
     ),
     Guard(
         "who is below a process that will not die is killed",
         "procs.killer:kill_round",
         "not system.sigkill(process)",
         "False",
-        "unit/test_sweep.py::test_descendants_of_a_process_that_does_not_die_are_killed",
+        "unit/test_tree_killer.py::test_descendants_of_a_process_that_does_not_die_are_killed",
     ),
     Guard(
         "the elector outlives the sweep, to release",

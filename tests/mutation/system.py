@@ -52,7 +52,7 @@ MUTANTS = [
         "system.procfs:myself",
         "process(os.getpid()) if shown == str(os.getpid()) else None",
         "process(os.getpid())",
-        "process/test_surroundings.py::test_a_proc_of_another_namespace_is_refused",
+        "process/test_command_environment.py::test_a_proc_of_another_namespace_is_refused",
     ),
     Guard(
         "a shortage of descriptors is no proof that a process is dead",

@@ -88,7 +88,7 @@ def test_a_drain_never_takes_the_last_pod_that_can_lead(namespace: Namespace) ->
 
 
 @pytest.mark.timeout(600)
-def test_the_grace_period_of_the_manifest_is_long_enough_to_kill_the_command_and_release_the_lock(
+def test_the_manifests_grace_period_suffices_to_kill_the_command_and_release(
     namespace: Namespace,
 ) -> None:
     """The command has the whole --stop-timeout; the kubelet does not kill kleader before the lock is released."""

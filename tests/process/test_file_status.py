@@ -39,7 +39,7 @@ def only(lock: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def test_the_exit_status_tells_the_answer_even_if_stdout_or_stderr_is_closed(
+def test_the_exit_status_has_the_answer_even_if_stdout_or_stderr_is_closed(
     candidate: Start, lock: Path, witness: Witness
 ) -> None:
     """As if it were /dev/null."""

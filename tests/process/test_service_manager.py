@@ -20,7 +20,7 @@ from kleader.supervisor.service_manager import ServiceManager
 from kleader.supervisor.states import State
 from kleader.supervisor.term import Term
 from tests.process.conftest import KLEADER
-from tests.process.test_surroundings import REPORTER
+from tests.process.test_command_environment import REPORTER
 from tests.support.processes import PATIENCE, wait_until
 
 if TYPE_CHECKING:

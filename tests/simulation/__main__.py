@@ -1,6 +1,6 @@
-"""python -m tests.simulation: plays many schedules and prints what befell them, and what came of it.
+"""python -m tests.simulation: plays many schedules and prints which faults occurred, and with what result.
 
-Exit status 1: a promise was broken. Each failure is told with its seed and the fewest troubles that lead to it.
+Exit status 1: a promise was broken. Each failure is printed with its seed and the fewest faults that lead to it.
 """
 
 from __future__ import annotations
@@ -98,16 +98,16 @@ def _parts(first: int, wanted: int, end: float) -> Iterator[range]:
 
 
 def table(tally: Tally) -> str:
-    """Each trouble: how often it came, in how many schedules, and in how many of them two led because of it."""
+    """Each fault: how often it came, in how many schedules, and in how many of them two led because of it."""
     overlaps = [failure for failure in tally.failures if failure.overlap]
-    lines = [f"{'trouble':32} {'times':>10} {'schedules':>10} {'overlaps':>9} {'bound':>9}"]
+    lines = [f"{'fault':32} {'times':>10} {'schedules':>10} {'overlaps':>9} {'bound':>9}"]
 
     def line(name: str, times: int, within: int, found: int) -> str:
         bound = f"{3 / within:9.1e}" if within and not found else f"{'-':>9}"
         return f"{name:32} {times:10} {within:10} {found:9} {bound}"
 
     for name, within in sorted(tally.within.items()):
-        found = sum(name in failure.troubles for failure in overlaps)
+        found = sum(name in failure.faults for failure in overlaps)
         lines.append(line(name, tally.times[name], within, found))
     for kind, within in sorted(tally.kinds.items()):
         found = sum(failure.kind == kind for failure in overlaps)

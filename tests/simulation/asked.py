@@ -1,33 +1,33 @@
-"""Schedules in which leaders are asked to resign, or to name the next leader, beside all the other troubles."""
+"""Schedules in which leaders are asked to resign, or to name the next leader, beside all other faults."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kleader.election.request import Request
+from tests.simulation.faults import FAULTS, NOBODY, Fault
 from tests.simulation.schedule import Schedule
-from tests.simulation.troubles import MISFORTUNES, NOBODY, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def asked_to_resign(world: Schedule, trouble: Trouble) -> None:
+def asked_to_resign(world: Schedule, fault: Fault) -> None:
     """Whoever holds the lock by now; now and then somebody else, or an earlier term."""
-    _ask(world, trouble, "")
+    _ask(world, fault, "")
 
 
-def asked_to_transfer(world: Schedule, trouble: Trouble) -> None:
+def asked_to_transfer(world: Schedule, fault: Fault) -> None:
     """Likewise; to anybody, or to nobody."""
     names = [*(host.me.identity for host in world.hosts), NOBODY]
-    _ask(world, trouble, names[int(trouble.luck * len(names))])
+    _ask(world, fault, names[int(fault.luck * len(names))])
 
 
-def _ask(_: Schedule, trouble: Trouble, to: str) -> None:
-    first = trouble.host.kept[0]
+def _ask(_: Schedule, fault: Fault, to: str) -> None:
+    first = fault.host.kept[0]
     if first.stored:
         holder, incarnation = first.stored.record.holder, first.stored.incarnation
-        stale = trouble.chance < 0.1
+        stale = fault.chance < 0.1
         first.edit(request=Request(holder, "stale" if stale else incarnation, to))
 
 
@@ -40,9 +40,9 @@ class AskedSchedule(Schedule):
     spare = 2  # who stood aside looks at the lock
 
     @property
-    def possible(self) -> Sequence[Callable[[Schedule, Trouble], None]]:
+    def possible(self) -> Sequence[Callable[[Schedule, Fault], None]]:
         """What may befall any, and requests."""
-        return (*MISFORTUNES, *3 * ASKED)
+        return (*FAULTS, *3 * ASKED)
 
     @property
     def patience(self) -> float:  # type: ignore[override]

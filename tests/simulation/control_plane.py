@@ -14,10 +14,10 @@ from kleader.election import events as e
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Phase
-from tests.simulation.host import LAGS, ORDERLY, WALL, Road
+from tests.simulation.faults import FAULTS, Fault, partition
+from tests.simulation.host import LAGS, ORDERLY, WALL, Network
 from tests.simulation.machine import Machine
 from tests.simulation.schedule import Schedule
-from tests.simulation.troubles import MISFORTUNES, Trouble, partition
 from tests.simulation.world import BrokenPromiseError
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class NamedMachine(Machine):
         self.was_missing |= missing
         if read and self.state and not self.registered and self.state.phase in {Phase.FOLLOWING, Phase.LEADING}:
             self.registered = True
-            self.world.after(self.rng.uniform(0, self.road.latency), partial(self._register, self.life))
+            self.world.after(self.rng.uniform(0, self.network.latency), partial(self._register, self.life))
 
     def _register(self, life: int) -> None:
         if not self.registered or life != self.life:
@@ -172,8 +172,10 @@ class NamedMachine(Machine):
         self.control_plane.look()
 
     def pinged(self, candidate: LeaseCandidate) -> None:
-        """Answer as soon as the road allows; by one's own clock, but never before the ping."""
-        self.world.after(self.rng.uniform(0, 2 * self.road.latency), partial(self._answer_ping, candidate, self.life))
+        """Answer as soon as the network allows; by one's own clock, but never before the ping."""
+        self.world.after(
+            self.rng.uniform(0, 2 * self.network.latency), partial(self._answer_ping, candidate, self.life)
+        )
 
     def _answer_ping(self, candidate: LeaseCandidate, life: int) -> None:
         if self.state is None or life != self.life:
@@ -186,7 +188,7 @@ class NamedMachine(Machine):
 
     @property
     def _cut_off(self) -> bool:
-        return self.road.cut or self.world.server.down
+        return self.network.cut or self.world.server.down
 
     @property
     def _wall(self) -> float:
@@ -214,12 +216,12 @@ class NamedSchedule(Schedule):
         self.control_plane = ControlPlane(self)
 
     @property
-    def possible(self) -> Sequence[Callable[[Schedule, Trouble], None]]:
+    def possible(self) -> Sequence[Callable[[Schedule, Fault], None]]:
         """With those of the control plane."""
-        return (*MISFORTUNES, *(whim for whim in WHIMS for _ in range(2)))
+        return (*FAULTS, *(whim for whim in CONTROL_PLANE_FAULTS for _ in range(2)))
 
-    def _road(self) -> Road:
-        return replace(super()._road(), watch_lag=self.rng.choice(LAGS))
+    def _network(self) -> Network:
+        return replace(super()._network(), watch_lag=self.rng.choice(LAGS))
 
     def _heal(self) -> None:
         super()._heal()
@@ -250,36 +252,36 @@ class NamedSchedule(Schedule):
 # --- what may befall the control plane
 
 
-def control_plane_clock_off(world: Schedule, trouble: Trouble) -> None:
+def control_plane_clock_off(world: Schedule, fault: Fault) -> None:
     """Its wall clock is set."""
     assert isinstance(world, NamedSchedule)
-    world.control_plane.skew = trouble.of(0, -20, 20, 120 * (trouble.luck - 0.5))
+    world.control_plane.skew = fault.of(0, -20, 20, 120 * (fault.luck - 0.5))
 
 
-def control_plane_names_at_will(world: Schedule, trouble: Trouble) -> None:
+def control_plane_names_at_will(world: Schedule, fault: Fault) -> None:
     """It takes a living leader for dead, which often cannot know of it."""
     assert isinstance(world, NamedSchedule)
     if not world.server.down and world.control_plane.candidates:
-        if world.running and trouble.chance < 0.5:
-            partition(world, trouble._replace(host=world.running))
-        world.control_plane.name(world.control_plane.any_candidate(trouble.luck))
+        if world.running and fault.chance < 0.5:
+            partition(world, fault._replace(host=world.running))
+        world.control_plane.name(world.control_plane.any_candidate(fault.luck))
 
 
-def control_plane_prefers_at_will(world: Schedule, trouble: Trouble) -> None:
+def control_plane_prefers_at_will(world: Schedule, fault: Fault) -> None:
     """Its candidates change their versions."""
     assert isinstance(world, NamedSchedule)
     if world.control_plane.candidates:
-        world.server.lease.edit(preferred=world.control_plane.any_candidate(trouble.luck))
+        world.server.lease.edit(preferred=world.control_plane.any_candidate(fault.luck))
 
 
-def control_plane_moves(world: Schedule, trouble: Trouble) -> None:
+def control_plane_moves(world: Schedule, fault: Fault) -> None:
     """The controller goes to another API server."""
     assert isinstance(world, NamedSchedule)
-    world.control_plane.busy_until = world.now + 20 * trouble.luck
+    world.control_plane.busy_until = world.now + 20 * fault.luck
     world.hindered_until = max(world.hindered_until, world.control_plane.busy_until)
 
 
-WHIMS = (
+CONTROL_PLANE_FAULTS = (
     control_plane_clock_off,
     control_plane_names_at_will,
     control_plane_names_at_will,

@@ -1,4 +1,4 @@
-"""What every candidate runs on: a machine with a clock of its own, and a road to the API server."""
+"""What every candidate runs on: a machine with its own clock, and a network to the API server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_ASKED = 33.0  # seconds for which a host leaves the API server alone when i
 WALL = 1_700_000_000 * SECOND
 REFUSALS = {"500": Kind.UNREACHABLE, "429": Kind.THROTTLED, "403": Kind.DENIED, "422": Kind.REFUSED}
 #: What may become of a request.
-FATES = (
+REQUEST_FAULTS = (
     "request lost",
     "request late",  # and then acted on, maybe when nobody waits for it any more
     *("answer slow",) * 3,
@@ -36,14 +36,14 @@ FATES = (
     *REFUSALS,
 )
 #: What may become of a watch, when it should tell something.
-LAPSES = ("watch deaf", "watch ended", "watch throttled", "event late", "event stale", "event dropped")
+WATCH_FAULTS = ("watch deaf", "watch ended", "watch throttled", "event late", "event stale", "event dropped")
 #: Likewise, where the order matters: as long as such a watch lasts it tells all, and in order, as real ones do.
 ORDERLY = ("watch deaf", "watch ended", "watch throttled")
 LAGS = (0.0, 1.0, 20.0)  # seconds that such a one may be behind
 #: What may come right after a start.
-FALLS = ("partition after start",)
+START_FAULTS = ("partition after start",)
 #: What may happen between two steps of a process.
-TRIPS = ("machine dies between two steps", "elector dies between two steps", "elector stops between two steps")
+STEP_FAULTS = ("machine dies between two steps", "elector dies between two steps", "elector stops between two steps")
 #: Of what the next may have something that awaits it.
 KINDS_AHEAD = ("take", "request", "event", "step", "start", "holding")
 
@@ -59,8 +59,8 @@ class Ahead(NamedTuple):
 
 
 @dataclass
-class Road:
-    """A host's road to the API server."""
+class Network:
+    """The network between a host and the API server."""
 
     latency: float = 0.01  # seconds, the most in one direction
     cut: bool = False
@@ -98,9 +98,9 @@ class Watch:
 class Host:
     """Its clock may be 5 % off. ``kept`` are the objects that its candidate locks."""
 
-    fates: Sequence[str] = FATES
-    lapses: Sequence[str] = LAPSES
-    trips: Sequence[str] = TRIPS
+    fates: Sequence[str] = REQUEST_FAULTS
+    lapses: Sequence[str] = WATCH_FAULTS
+    trips: Sequence[str] = STEP_FAULTS
 
     def __init__(self, world: World, name: str, me: Candidate, kept: tuple[Kept, ...]) -> None:
         self.world, self.name, self.me, self.kept = world, name, me, kept
@@ -108,7 +108,7 @@ class Host:
         self.rate = self.rng.choice((0.95, 1.05, self.rng.uniform(0.95, 1.05)))
         self.offset = self.rng.uniform(0, 1e6)
         self.skew = self.rng.uniform(-5, 5)  # of the wall clock, seconds
-        self.road = Road()
+        self.network = Network()
         self.loop = Loop(self)
         self.life = 0  # counts processes, so that what was meant for one does not reach the next
         self.up = False
@@ -137,7 +137,7 @@ class Host:
         """Seconds of its own clock from now."""
         self.world.at(self.world.now + seconds / self.rate, what)
 
-    # --- what befalls it
+    # --- its faults
 
     def start(self) -> None:
         """A fresh process, unless there is one."""
@@ -151,9 +151,9 @@ class Host:
         """The whole machine: nothing of it is left."""
         raise NotImplementedError
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Nothing hinders it any more."""
-        self.road = Road(watch_denied=self.road.watch_denied)
+        self.network = Network(watch_denied=self.network.watch_denied)
         for ahead in self.ahead.values():
             ahead.clear()
         for watch in self._watches:
@@ -178,16 +178,16 @@ class Host:
         if not ahead or ahead[0].since > self.world.now:
             return None
         met = ahead.popleft() if ahead[0].once else ahead[0]
-        self.world.befalls(self, met.what)
+        self.world.note_fault(self, met.what)
         return met
 
     def cut_off(self, seconds: float) -> None:
         """From the API server."""
-        road = self.road
-        road.cut = True
+        network = self.network
+        network.cut = True
 
         def end() -> None:
-            road.cut = False
+            network.cut = False
 
         self.world.after(seconds, end)
 
@@ -212,29 +212,29 @@ class Host:
         """To the present process, when it runs."""
         what()
 
-    # --- its road
+    # --- its network
 
     def send(self, kept: Kept, request: e.Get | e.Write, answer: Callable[[e.Event], None]) -> None:
         """A request, answered once, twice, or by a timeout."""
         self.asked.append(self.world.now)
         takes = isinstance(request, e.Write) and self.world.running is not self
         met = (takes and self.meet("take")) or self.meet("request") or NOTHING
-        up, down = self.road.latency * self.rng.random(), self.road.latency * self.rng.random()
+        up, down = self.network.latency * self.rng.random(), self.network.latency * self.rng.random()
         if met.what == "request late":
             up = 20 * met.luck
         elif met.what == "request too late":
             up = request.timeout / self.rate + 15 * met.luck
         elif met.what == "answer slow":
             down = request.timeout * met.luck
-        if met.what or self.road.cut or self.world.server.down:
+        if met.what or self.network.cut or self.world.server.down:
             self.hinder(request.timeout)
-        if not self.road.cut:
-            self.world.after(up, partial(self._serve, self.road, kept, request, met, down, answer))
+        if not self.network.cut:
+            self.world.after(up, partial(self._serve, self.network, kept, request, met, down, answer))
         self.after(request.timeout, partial(answer, e.RequestFailed(request, TIMEOUT)))
 
     def _serve(  # noqa: PLR0917 - by partial
         self,
-        road: Road,
+        network: Network,
         kept: Kept,
         request: e.Get | e.Write,
         met: Ahead,
@@ -243,7 +243,7 @@ class Host:
     ) -> None:
         """What the server makes of a request, and its answer, which may be a lie."""
         fate = met.what
-        if fate in {"request late", "request too late"} and road is not self.road:
+        if fate in {"request late", "request too late"} and network is not self.network:
             return
         server, event = self.world.server, self._refused(kept, request, met)
         if event is None and fate != "request lost" and not server.down:
@@ -272,37 +272,37 @@ class Host:
         watch = Watch(told)
         self._watches = [each for each in self._watches if not each.over] + [watch]
 
-        def hear(seen: Observed | None) -> None:
+        def receive(seen: Observed | None) -> None:
             if watch.over:
-                kept.listeners.remove(hear)
-            elif self.road.cut and not watch.deaf:
+                kept.listeners.remove(receive)
+            elif self.network.cut and not watch.deaf:
                 self._deafen(watch, self.rng.random())
             elif met := self.meet("event"):
                 self._lapse(kept, watch, met)
             elif not watch.deaf:  # in order
-                lags = self.road.watch_lag and self.rng.random() < 0.05
-                most = self.road.watch_lag if lags else self.road.latency
+                lags = self.network.watch_lag and self.rng.random() < 0.05
+                most = self.network.watch_lag if lags else self.network.latency
                 watch.latest = max(watch.latest, self.world.now + self.rng.uniform(0, most))
                 self.world.at(watch.latest, partial(watch.tell, e.WatchEvent(seen)))
 
-        if self.road.watch_denied:
+        if self.network.watch_denied:
             self.world.after(self.rng.uniform(0, 0.1), partial(watch.tell, e.WatchEnded("denied", denied=True)))
             return watch
-        kept.listeners.append(hear)
-        behind = 0 if version or not self.road.watch_lag else self.rng.choice((0, 0, 1, 2, 8))
+        kept.listeners.append(receive)
+        behind = 0 if version or not self.network.watch_lag else self.rng.choice((0, 0, 1, 2, 8))
         for seen in kept.since(version, behind):
-            hear(seen)
+            receive(seen)
         if self.me.coordinated and not version:
-            self.world.after(self.road.latency * self.rng.random(), partial(self._read_missing, kept, watch))
+            self.world.after(self.network.latency * self.rng.random(), partial(self._read_missing, kept, watch))
         return watch
 
     def _read_missing(self, kept: Kept, watch: Watch) -> None:
         """Once a watch has begun the object is read: that it is missing is the first thing that the watch tells."""
-        if self.road.cut or self.world.server.down:
+        if self.network.cut or self.world.server.down:
             watch.tell(e.WatchEnded("no answer"))
         elif kept.stored is None:
             first = partial(watch.tell_first, e.WatchEvent(None))
-            self.world.after(self.road.latency * self.rng.random(), first)
+            self.world.after(self.network.latency * self.rng.random(), first)
 
     def _lapse(self, kept: Kept, watch: Watch, met: Ahead) -> None:
         after: float = 0

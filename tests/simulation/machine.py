@@ -177,7 +177,7 @@ class Machine(Host):
             case e.Unwatch():
                 self._unwatch()
             case e.Acquired() | e.Renewed() | e.Lost() | e.StepDown():
-                self.supervisor.hear(action)
+                self.supervisor.receive(action)
             case e.Released() | e.AcquireFailed():
                 self._candidacy_ended()
 
@@ -248,9 +248,9 @@ class Machine(Host):
             self._end_elector()
             self.come_back()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """What is missing or stopped is not for long."""
-        super().mend()
+        super().repair()
         if self.paused:
             self.hinder(MOST_ASKED)
         self.supervisor.go_on(self.supervisor)

@@ -1,4 +1,4 @@
-"""A model of ConfigMaps and Pods at the API server, of the road to it, and of the sockets of a Pod."""
+"""A model of ConfigMaps and Pods at the API server, of the network between, and of the sockets of a Pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Object = dict[str, Any]
 REFUSALS = {"500": Kind.UNREACHABLE, "429": Kind.THROTTLED, "403": Kind.DENIED}
-FATES = (*REFUSALS, "lost", "late", "slow", "slow", "answer lost", "sent twice", "error after")
+REQUEST_FAULTS = (*REFUSALS, "lost", "late", "slow", "slow", "answer lost", "sent twice", "error after")
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Store:
 
 
 class Wire:
-    """The road of one process to the API server, as kleader.kube.client.Api has it."""
+    """The network of one process to the API server, as kleader.kube.client.Api has it."""
 
     def __init__(self, pod: InPod) -> None:
         self._pod, self._life = pod, pod.life
@@ -88,20 +88,20 @@ class Wire:
         self._deliver(resolve, running, None)
         await running
         if method != "GET":
-            host.trouble()
+            host.may_fail()
         if timeout <= 0:
             raise LockError(Kind.UNREACHABLE, "no time was left")
         answered: asyncio.Future[Object | LockError] = host.loop.create_future()
         host.asked.append(host.world.now)
         key = _key(target, body if method == "POST" else None)
-        fate = host.fortune.choice(FATES) if host.fortune.random() < host.fault else ""
-        up, down = (host.rng.uniform(0, host.road.latency) for _ in range(2))
+        fate = host.fortune.choice(REQUEST_FAULTS) if host.fortune.random() < host.fault else ""
+        up, down = (host.rng.uniform(0, host.network.latency) for _ in range(2))
         up = host.rng.uniform(0, 20) if fate == "late" else up
         if method == "POST":
             host.pods.created_by = max(host.pods.created_by, host.world.now + up)
         down = host.rng.uniform(0, timeout) if fate == "slow" else down
         host.world.log(host.name, method, key, fate)
-        if not host.road.cut:
+        if not host.network.cut:
             host.world.after(up, partial(self._serve, method, key, body, fate, down, answered))
         timed_out = LockError(Kind.UNREACHABLE, "timeout")
         host.after(timeout, partial(self._deliver, resolve, answered, timed_out))
@@ -141,7 +141,7 @@ class Wire:
     ) -> AsyncGenerator[Object | None, None]:
         """Each change after the version that is asked for."""
         key = (collection.rpartition("/")[2], name)
-        if self._pod.road.watch_denied:
+        if self._pod.network.watch_denied:
             raise WatchError("denied", denied=True)
         listener = Listener(self._pod, key, self._deliver)
         self._store.listeners.append(listener)
@@ -183,7 +183,7 @@ class Listener:
         host = self._host
         if which != self._key or self._deaf:
             return
-        if host.road.cut or host.fortune.random() < host.watch_fault:
+        if host.network.cut or host.fortune.random() < host.watch_fault:
             self._deaf = True
             pause = host.rng.choice((0.0, host.rng.uniform(0, 60)))
             host.world.after(pause, partial(self._say, WatchError("reset")))
@@ -192,7 +192,7 @@ class Listener:
 
     def _say(self, what: Object | WatchError | None) -> None:
         host = self._host
-        self._latest = max(self._latest, host.world.now + host.rng.uniform(0, host.road.latency))
+        self._latest = max(self._latest, host.world.now + host.rng.uniform(0, host.network.latency))
         host.world.at(self._latest, partial(self._deliver, self.told.put_nowait, what))
 
 

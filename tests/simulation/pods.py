@@ -12,12 +12,8 @@ from kleader.election import events as e
 from kleader.election.state import Phase
 from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
 from kleader.locks.lock_annotations import annotation
-from tests.simulation.machine import Machine
-from tests.simulation.pair import Pair
-from tests.simulation.pod_server import Object, Socket, Store, Wire
-from tests.simulation.schedule import Schedule
-from tests.simulation.troubles import (
-    Trouble,
+from tests.simulation.faults import (
+    Fault,
     kill_elector,
     outage,
     partition,
@@ -25,6 +21,10 @@ from tests.simulation.troubles import (
     stop_elector,
     wall_clock_set,
 )
+from tests.simulation.machine import Machine
+from tests.simulation.pair import Pair
+from tests.simulation.pod_server import Object, Socket, Store, Wire
+from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
     import socket
@@ -121,15 +121,15 @@ class InPod(Machine):
         """For the next elector of this supervisor."""
         self.memory = what
 
-    def trouble(self) -> None:
+    def may_fail(self) -> None:
         """Now and then something happens just before a write."""
         if self.fortune.random() < self.fault / 4:
             self.fortune.choice((self.crash, self.crash_elector, partial(self.pause, self.fortune.uniform(0, 20))))()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Nothing hinders it any more."""
         self.fault = self.watch_fault = 0.0
-        super().mend()
+        super().repair()
 
     def over(self) -> None:
         """None of its processes is left; the kernel closes their socket."""
@@ -166,9 +166,9 @@ class Pods(Schedule):
         super().__init__(seed, "lease")
 
     @property
-    def possible(self) -> Sequence[Callable[[Schedule, Trouble], None]]:
+    def possible(self) -> Sequence[Callable[[Schedule, Fault], None]]:
         """What may befall a Pod."""
-        return MISFORTUNES
+        return FAULTS
 
     @property
     def orphaned(self) -> bool:
@@ -195,7 +195,7 @@ class Pods(Schedule):
         """One more candidate."""
         me = self.candidate(identity)
         host = InPod(self, name, me, "a" if identity == "twin" else name)
-        host.road = self._road()
+        host.network = self._network()
         host.fault = self.rng.choice((0.0, 0.05, 0.3))
         host.watch_fault = self.rng.choice((0.0, host.fault))
         self.hosts.append(host)
@@ -228,14 +228,14 @@ def _of(world: Schedule, host: Host) -> tuple[Pods, InPod]:
     return cast("Pods", world), cast("InPod", host)
 
 
-def container_ends(_: Schedule, trouble: Trouble) -> None:
+def container_ends(_: Schedule, fault: Fault) -> None:
     """All of one kleader; it is started anew in the same Pod."""
-    trouble.host.crash()
+    fault.host.crash()
 
 
-def pod_goes(world: Schedule, trouble: Trouble) -> None:
+def pod_goes(world: Schedule, fault: Fault) -> None:
     """Its processes end, then its object goes; another of its name comes. The garbage collector takes its time."""
-    pods, one = _of(world, trouble.host)
+    pods, one = _of(world, fault.host)
     together = pods.of(one.pod)
     if any(each.ending for each in together):
         return
@@ -256,9 +256,9 @@ def pod_goes(world: Schedule, trouble: Trouble) -> None:
     pods.after(pods.rng.uniform(0, 10), gone)
 
 
-def eviction(world: Schedule, trouble: Trouble) -> None:
+def eviction(world: Schedule, fault: Fault) -> None:
     """First it is said, then its processes end, then that is said. Another Pod takes its place."""
-    pods, one = _of(world, trouble.host)
+    pods, one = _of(world, fault.host)
     together, key = pods.of(one.pod), ("pods", one.pod)
     found = pods.store.objects.get(key)
     if any(each.ending for each in together) or not found:
@@ -289,9 +289,9 @@ def eviction(world: Schedule, trouble: Trouble) -> None:
     pods.after(pods.rng.uniform(0, 5), end)
 
 
-def failed(world: Schedule, trouble: Trouble) -> None:
+def failed(world: Schedule, fault: Fault) -> None:
     """The control plane has lost its node, and fails it: it lives, whatever its containers' last statuses were."""
-    pods, one = _of(world, trouble.host)
+    pods, one = _of(world, fault.host)
     key = ("pods", one.pod)
     found = pods.store.objects.get(key)
     if not found or one.ending:
@@ -303,7 +303,7 @@ def failed(world: Schedule, trouble: Trouble) -> None:
     pods.store.put(key, {**found, "status": status})
 
 
-def label(world: Schedule, trouble: Trouble) -> None:
+def label(world: Schedule, fault: Fault) -> None:
     pods = cast("Pods", world)
     key = pods.rng.choice([*pods.store.objects] or [LOCK])
     if found := pods.store.objects.get(key):
@@ -311,7 +311,7 @@ def label(world: Schedule, trouble: Trouble) -> None:
         pods.store.put(key, {**found, "metadata": {**found["metadata"], "labels": labels}})
 
 
-def delete(world: Schedule, trouble: Trouble) -> None:
+def delete(world: Schedule, fault: Fault) -> None:
     """By hand. Promised among those that have seen who took it; nobody else looks before that one has noticed.
 
     Nor of one that is about to lead, and would notice a moment later; nor while a creation is on its way.
@@ -332,26 +332,26 @@ def delete(world: Schedule, trouble: Trouble) -> None:
     pods.store.delete(LOCK)
 
 
-def disown(world: Schedule, trouble: Trouble) -> None:
-    """By hand, and mended by a deletion that no fresh process meets."""
+def disown(world: Schedule, fault: Fault) -> None:
+    """By hand, and repaired by a deletion that no fresh process meets."""
     pods = cast("Pods", world)
     if found := pods.store.objects.get(LOCK):
         metadata = {**found["metadata"], "ownerReferences": []}
         uid = metadata["uid"]
         pods.store.put(LOCK, {**found, "metadata": metadata})
 
-        def mend() -> None:
+        def repair() -> None:
             now = pods.store.objects.get(LOCK)
             if now and now["metadata"]["uid"] == uid and not now["metadata"].get("ownerReferences"):
                 if pods.running or pods.taking:
-                    pods.after(5, mend)
+                    pods.after(5, repair)
                 else:
                     pods.store.delete(LOCK)
 
-        pods.after(pods.rng.uniform(0, 30), mend)
+        pods.after(pods.rng.uniform(0, 30), repair)
 
 
-MISFORTUNES: tuple[Callable[[Schedule, Trouble], None], ...] = (
+FAULTS: tuple[Callable[[Schedule, Fault], None], ...] = (
     *(kill_elector, stop_elector, container_ends, pod_goes, planned_stop) * 2,
     *(partition, outage, wall_clock_set, eviction, eviction, failed, label, label, delete, delete, delete, disown),
 )

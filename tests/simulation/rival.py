@@ -1,7 +1,7 @@
 """client-go's candidates, to the letter of v0.23.16 and v0.36.3 (tools/leaderelection and its resourcelock).
 
 Each ends its command before it releases, and dies of a loss without releasing: an overlap is kleader's. For the same
-reason nothing befalls it that client-go itself does not survive: an answer that comes long after the write that it
+reason it has no fault that client-go itself does not survive: an answer that comes long after the write that it
 tells of, or tells of none because nothing changed within the second (it counts its lease from the answer; since its
 fast path, one try may write the very same record twice, the second time long after an answer that was lost), a clock
 set back to a second that it has written before (that changes nothing, or makes a record that others have seen run out),

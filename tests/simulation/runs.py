@@ -1,4 +1,4 @@
-"""Many schedules, what they tell together, and a failing one told with the fewest troubles that make it fail."""
+"""Many schedules and their totals, and a failing one with the fewest faults that make it fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OTHERS: dict[str, type[Schedule]] = {"coordinated": NamedSchedule, "leader-for-life": Pods, "asked": AskedSchedule}
 OTHERS |= {"standbys": WarmSchedule}
 KINDS = (*FLEETS, *OTHERS)
-TOLD = 60  # lines at the end of a story
+STORY_LINES = 60  # lines at the end of a story
 
 
 def schedule(seed: int, kind: str = "") -> Schedule:
@@ -30,13 +30,13 @@ def schedule(seed: int, kind: str = "") -> Schedule:
 
 @dataclass
 class Failure:
-    """One schedule that broke a promise. ``troubles`` are the fewest that make it do so."""
+    """One schedule that broke a promise. ``faults`` are the fewest that make it do so."""
 
     seed: int
     kind: str
     error: str
     overlap: bool
-    troubles: list[str]
+    faults: list[str]
     story: str
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Tally:
     schedules: int = 0
     starts: int = 0
     kinds: Counter[str] = field(default_factory=Counter)  # schedules of each
-    times: Counter[str] = field(default_factory=Counter)  # that a trouble befell somebody
+    times: Counter[str] = field(default_factory=Counter)  # that each fault occurred
     within: Counter[str] = field(default_factory=Counter)  # schedules that had it
     failures: list[Failure] = field(default_factory=list)
 
@@ -74,18 +74,18 @@ def play(seeds: Iterable[int], kind: str = "") -> Tally:
         tally.schedules += 1
         tally.starts += len(world.starts)
         tally.kinds[kind or KINDS[seed % len(KINDS)]] += 1
-        tally.times.update(world.befell)
-        tally.within.update(world.befell.keys())
+        tally.times.update(world.occurred)
+        tally.within.update(world.occurred.keys())
     return tally
 
 
 def told(seed: int, kind: str, error: AssertionError) -> Failure:
-    """A failure with the fewest troubles that lead to it, and its story."""
+    """A failure with the fewest faults that lead to it, and its story."""
     numbers = fewest(seed, kind, type(error))
     world = schedule(seed, kind)
     named = [f"{each.when:9.3f} {each.host.name}: {each.name}" for each in (world.plan[number] for number in numbers)]
     last: AssertionError = _failure(world, numbers) or error
-    lines = ["the fewest troubles:", *named, "what happened at last:", *world.story.splitlines()[-TOLD:]]
+    lines = ["the fewest faults:", *named, "what happened at last:", *world.story.splitlines()[-STORY_LINES:]]
     blamed = [world.plan[number].name for number in numbers]
     return Failure(
         seed, kind or KINDS[seed % len(KINDS)], str(last), isinstance(last, OverlapError), blamed, "\n".join(lines)
@@ -93,13 +93,13 @@ def told(seed: int, kind: str, error: AssertionError) -> Failure:
 
 
 def fewest(seed: int, kind: str, broken: type[AssertionError]) -> list[int]:
-    """Which of the plan's troubles are needed for a schedule to fail in the same way: leaving out ever smaller parts.
+    """Which of the plan's faults are needed for a schedule to fail in the same way: leaving out ever smaller parts.
 
     (Zeller's ddmin, by complements.)
     """
     world = schedule(seed, kind)
     world.play_or_fail()
-    needed = [number for number, trouble in enumerate(world.plan) if trouble.when <= world.now]
+    needed = [number for number, fault in enumerate(world.plan) if fault.when <= world.now]
     size = len(needed)
     while size:
         at, before = 0, len(needed)
@@ -115,5 +115,5 @@ def fewest(seed: int, kind: str, broken: type[AssertionError]) -> list[int]:
 
 
 def _failure(world: Schedule, numbers: Iterable[int]) -> AssertionError | None:
-    """How it fails with nothing but these troubles."""
+    """How it fails with nothing but these faults."""
     return world.play_or_fail(frozenset(range(len(world.plan))).difference(numbers))

@@ -1,4 +1,4 @@
-"""A schedule of troubles, drawn from one seed: for a while they come, then no more, and then there is a judgement."""
+"""A schedule of faults, drawn from one seed: for a while they occur, then no more, and then the run is judged."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kleader.election.state import Candidate
 from kleader.election.timing import Timing, choose
-from tests.simulation.hands import GAPS
-from tests.simulation.host import FALLS, LAGS, ORDERLY, Road
+from tests.simulation.faults import FAULTS, Fault, at_once, await_next, start
+from tests.simulation.host import LAGS, ORDERLY, START_FAULTS, Network
 from tests.simulation.machine import Machine
+from tests.simulation.manual_edits import MANUAL_EDITS
 from tests.simulation.rival import Rival
-from tests.simulation.troubles import MISFORTUNES, Trouble, at_once, await_next, start
 from tests.simulation.world import BrokenPromiseError, World
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Schedule(World):
     """A few hosts, sometimes two kleaders of one identity. ``fleet``: one of FLEETS; else any."""
 
     machine: type[Machine] = Machine
-    gappy = True  # hands and gaps befall half of its schedules, unless client-go takes part
+    gappy = True  # half of its schedules have manual edits, unless client-go takes part
     patience = 0.0  # seconds more for somebody to lead, where that is not only the candidates' doing
     spare = 1  # requests that anybody may make in the calm beyond what is due
 
@@ -69,8 +69,8 @@ class Schedule(World):
             kind = self.rng.choice(FLEETS[self.fleet])
             identity = "twin" if twins and name in "ab" and not kind.startswith("v") else name
             self.join(kind, name, identity)
-        self.troubled = 30.0 + 4 * self.lease  # seconds
-        self.plan = sorted((*self._thinned(self._plan()), *self._gaps()), key=lambda trouble: trouble.when)
+        self.faults_for = 30.0 + 4 * self.lease  # seconds
+        self.plan = sorted((*self._thinned(self._plan()), *self._gaps()), key=lambda fault: fault.when)
 
     def join(self, kind: str, name: str, identity: str) -> Host:
         """One more candidate."""
@@ -81,10 +81,10 @@ class Schedule(World):
         host: Host = self.machine(self, name, me, kept)
         if version:
             host = Rival(self, name, me, kept, modern=version == "v0.36")
-        host.road = self._road()
+        host.network = self._network()
         if self.orderly:
             host.lapses = [each for each in host.lapses if each in ORDERLY]
-            host.road.watch_lag = host.road.watch_lag or self.gap_rng.choice(LAGS)
+            host.network.watch_lag = host.network.watch_lag or self.gap_rng.choice(LAGS)
         if isinstance(host, Machine):
             host.coarse = self.chance(0.5)
         self.hosts.append(host)
@@ -103,28 +103,28 @@ class Schedule(World):
     # --- the plan
 
     @property
-    def possible(self) -> Sequence[Callable[[Schedule, Trouble], None]]:
+    def possible(self) -> Sequence[Callable[[Schedule, Fault], None]]:
         """What may befall this fleet; the more often it is in it, the likelier."""
-        return MISFORTUNES
+        return FAULTS
 
-    def _road(self) -> Road:
-        return Road(latency=self.rng.choice((0.002, 0.05, 0.5)), watch_denied=self.chance(0.1))
+    def _network(self) -> Network:
+        return Network(latency=self.rng.choice((0.002, 0.05, 0.5)), watch_denied=self.chance(0.1))
 
-    def _plan(self) -> Iterator[Trouble]:
+    def _plan(self) -> Iterator[Fault]:
         """Who starts when, and what happens to whom. Leaving one of it out changes nothing of the others."""
         random, possible = self.rng.random, self._some(self.possible)
         for host in self.hosts:
-            yield Trouble(self.rng.choice((0.0, 20 * random())), host, "start", start)
+            yield Fault(self.rng.choice((0.0, 20 * random())), host, "start", start)
         for when in self._instants(1 + self.lease / 4):
             what = self.rng.choice(possible)
             host = self.rng.choice(self.hosts)
             name = what.__name__.replace("_", " ")
-            yield Trouble(when, host, name, at_once(what), self.chance(0.5), random(), random())
+            yield Fault(when, host, name, at_once(what), self.chance(0.5), random(), random())
         for host in self.hosts:
             bad = self.rng.choice((0, 10, 2))  # seconds between two of them
             kinds = (
                 ("take", bad, host.fates),
-                ("start", bad, FALLS),
+                ("start", bad, START_FAULTS),
                 ("request", bad, host.fates),
                 ("event", bad * self.chance(0.5), host.lapses),
                 ("step", 4 * bad, host.trips),
@@ -134,20 +134,22 @@ class Schedule(World):
                     some, what = self._some(names), await_next(kind)
                     for when in self._instants(apart):
                         name, chance, luck = self.rng.choice(some), random(), random()
-                        yield Trouble(when, host, name, what, chance=chance, luck=luck, awaits=True)
+                        yield Fault(when, host, name, what, chance=chance, luck=luck, awaits=True)
 
-    def _thinned(self, plan: Iterator[Trouble]) -> Iterator[Trouble]:
-        """Beside hands, often little else: what takes some time to come about seldom does among all."""
+    def _thinned(self, plan: Iterator[Fault]) -> Iterator[Fault]:
+        """Beside manual edits there are often few other faults: a long sequence is rare among all of them."""
         few = self.gaps and self.gap_rng.random() < 2 / 3
         return (each for each in plan if not few or each.name == "start" or self.gap_rng.random() < 1 / 8)
 
-    def _gaps(self) -> Iterator[Trouble]:
-        """Hands on the lock, and who does not hear of it."""
-        random, names = self.gap_rng.random, list(GAPS)
+    def _gaps(self) -> Iterator[Fault]:
+        """An operator edits the lock, and some candidates do not observe it."""
+        random, names = self.gap_rng.random, list(MANUAL_EDITS)
         names = names if random() < 1 / 2 else self.gap_rng.sample(names, 3)
         for when in self._instants(1 + self.lease / 2, self.gap_rng) if self.gaps else ():
             name = self.gap_rng.choice(names)
-            yield Trouble(when, self.gap_rng.choice(self.hosts), name, GAPS[name], random() < 1 / 2, random(), random())
+            yield Fault(
+                when, self.gap_rng.choice(self.hosts), name, MANUAL_EDITS[name], random() < 1 / 2, random(), random()
+            )
 
     def _some(self, whole: Sequence[T]) -> Sequence[T]:
         """All, or a few of them only: what needs several of a kind to happen is seldom seen among all."""
@@ -157,25 +159,25 @@ class Schedule(World):
         """So many seconds apart in the mean."""
         rng = rng or self.rng
         when = rng.expovariate(1 / apart)
-        while when < self.troubled:
+        while when < self.faults_for:
             yield when
             when += rng.expovariate(1 / apart)
 
     # --- the play
 
     def play(self, without: Container[int] = ()) -> None:
-        """Trouble, then none; AssertionError if anything comes of it that may not. ``without`` some of the plan."""
+        """Fault, then none; AssertionError if anything comes of it that may not. ``without`` some of the plan."""
         try:
-            for number, trouble in enumerate(self.plan):
+            for number, fault in enumerate(self.plan):
                 if number in without:
                     continue
-                if trouble.awaits:
-                    trouble.befall(self)
+                if fault.awaits:
+                    fault.befall(self)
                 else:
-                    self.at(trouble.when, partial(trouble.befall, self))
-            self.run(self.troubled)
+                    self.at(fault.when, partial(fault.befall, self))
+            self.run(self.faults_for)
             self._heal()
-            self.run(self.troubled + self.lease + CALM)
+            self.run(self.faults_for + self.lease + CALM)
             while not self.settled and self.now < self.latest + CALM + SETTLING:
                 self.run(self.now + 1)
             self._judge()
@@ -194,7 +196,7 @@ class Schedule(World):
         self.log("healed")
         self.server.down = False
         for host in self.hosts:
-            host.mend()
+            host.repair()
 
     @property
     def settled(self) -> bool:
@@ -204,12 +206,12 @@ class Schedule(World):
     @property
     def latest(self) -> float:
         """When somebody must lead, by the slowest clock."""
-        return max(self.troubled, self.hindered_until) + (2 * self.lease + 5 + self.patience) / SLOWEST
+        return max(self.faults_for, self.hindered_until) + (2 * self.lease + 5 + self.patience) / SLOWEST
 
     def _judge(self) -> None:
         """Somebody leads in time; a few candidates do not make more requests than they have to."""
         if not self.running or self.starts[-1] > self.latest:
-            msg = f"nobody leads {2 * self.lease + 5 + self.patience:g} s after the last trouble, by the slowest clock"
+            msg = f"nobody leads {2 * self.lease + 5 + self.patience:g} s after the last fault, by the slowest clock"
             raise BrokenPromiseError(msg)
         if self.hindered_until + SETTLING > self.now - CALM:
             return  # whoever was asked to stay away comes back in the calm

@@ -52,13 +52,13 @@ class Stored(NamedTuple):
 
 
 class Kept:
-    """One object, or none. ``listeners`` hear of every change, None for a deletion."""
+    """One object, or none. ``listeners`` receive every change, None for a deletion."""
 
     def __init__(self, name: str, properties: LockProperties, revisions: Iterator[int]) -> None:
         self.name, self.properties = name, properties
         self._revisions = revisions
         self.stored: Stored | None = None
-        self.robbed_at = -inf  # by hands that left too little to tell for how long its holder may run
+        self.robbed_at = -inf  # by an edit that hid for how long its holder may run
         self.history: list[tuple[int, Observed | None]] = []
         self.listeners: list[Callable[[Observed | None], None]] = []
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.machine import Machine
 
-SWEEP, NOTICE = 3 / 8, 1 / 4  # of K; kleader.supervisor.deadline has the second
+KILLS_FOR, NOTICED_AFTER = 3 / 8, 1 / 4  # of K; kleader.supervisor.deadline has the second
 _UNDYING = 0.05  # how many standbys do not die when they should
 
 
@@ -62,10 +62,10 @@ class Supervisor:
         if machine.warm:
             machine.after(1, self._warm_up)
 
-    def hear(self, said: e.Acquired | e.Renewed | e.Lost | e.StepDown) -> None:
+    def receive(self, said: e.Acquired | e.Renewed | e.Lost | e.StepDown) -> None:
         """What the elector says."""
         if self.stopped:
-            self._missed.append(partial(self.hear, said))
+            self._missed.append(partial(self.receive, said))
             return
         command = self.command
         if self.ending:
@@ -147,7 +147,7 @@ class Supervisor:
             self.stop(self._until_reaped())
 
     def _until_reaped(self) -> float:
-        return self.machine.me.timing.kill * SWEEP * self.machine.fortune.random()
+        return self.machine.me.timing.kill * KILLS_FOR * self.machine.fortune.random()
 
     def _lose(self, command: Command, *, kill_now: bool) -> None:
         """The stop signal, and SIGKILL at kill_at; or SIGKILL now. A sweep takes its time."""
@@ -169,7 +169,7 @@ class Supervisor:
         if self.command is not command:
             return
         if self.stopped:
-            noticed = max(command.kill_at, self._stopped_at) + self.machine.me.timing.kill * NOTICE
+            noticed = max(command.kill_at, self._stopped_at) + self.machine.me.timing.kill * NOTICED_AFTER
             if now >= noticed:
                 self.die()
             else:
@@ -199,7 +199,7 @@ class Supervisor:
             command.alive = False
             self.machine.world.ended(self.machine)
 
-    # --- what befalls it
+    # --- its faults
 
     def pause(self, seconds: float) -> None:
         """SIGSTOP and SIGCONT."""

@@ -8,7 +8,7 @@ import pytest
 
 from kleader.election.state import Candidate
 from kleader.election.timing import choose
-from tests.simulation.host import Road
+from tests.simulation.host import Network
 from tests.simulation.machine import Machine
 from tests.simulation.world import World
 
@@ -22,7 +22,7 @@ HANDOVERS = 12
 
 
 class Fleet(World):
-    """Candidates that nothing befalls but handovers. ``latency`` is the most in one direction, in seconds."""
+    """Candidates without faults, which hand over. ``latency`` is the most in one direction, in seconds."""
 
     def __init__(self, seed: int, size: int, latency: float) -> None:
         super().__init__(seed)
@@ -32,7 +32,7 @@ class Fleet(World):
         together = self.rng.random() < 0.5
         for machine in self.hosts:
             assert isinstance(machine, Machine)
-            machine.road, machine.rate = Road(latency=latency), self.rng.uniform(0.9999, 1.0001)
+            machine.network, machine.rate = Network(latency=latency), self.rng.uniform(0.9999, 1.0001)
             machine.release = 1.0
             self.after(0 if together else self.rng.uniform(0, 5), machine.start)
         self.run(30)

@@ -1,4 +1,4 @@
-"""The simulator sees what it is for: without a guard that the promise rests on, some schedule soon breaks it.
+"""The simulator finds broken promises: without a guard of the promise, some schedule soon breaks it.
 
 Each guard is held by a unit test besides (tests/unit/test_election_guards.py). Its row names a schedule that was seen
 to fail without it, where the search begins, or says why there is none.

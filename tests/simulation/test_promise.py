@@ -16,10 +16,10 @@ import pytest
 
 from tests.mutation.guards import TABLE
 from tests.simulation import supervisor
-from tests.simulation.hands import GAPS
-from tests.simulation.host import FALLS, FATES, LAPSES, TRIPS
+from tests.simulation.faults import FAULTS
+from tests.simulation.host import REQUEST_FAULTS, START_FAULTS, STEP_FAULTS, WATCH_FAULTS
+from tests.simulation.manual_edits import MANUAL_EDITS
 from tests.simulation.runs import KINDS, fewest, play, schedule
-from tests.simulation.troubles import MISFORTUNES
 from tests.simulation.world import OverlapError
 from tests.support.chance import EFFORT, SEED
 
@@ -39,14 +39,21 @@ def test_no_two_commands_run_and_a_candidate_leads_once_the_faults_are_over(tria
         pytest.fail(str(failure), pytrace=False)
     trials.count(tally.schedules, f"simulated schedules from seed {SEED} on")
     trials.count(tally.starts, "simulated starts")
-    trials.count(tally.times.total(), "simulated troubles")
+    trials.count(tally.times.total(), "simulated faults")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_fault_of_the_model_occurs_within_600_seeds() -> None:
-    """A trouble that nobody meets any more would prove nothing, and not be missed."""
-    known = {*FATES, *LAPSES, *FALLS, *TRIPS, *GAPS, *(each.__name__.replace("_", " ") for each in MISFORTUNES)}
+    """A fault that nobody meets any more would prove nothing, and not be missed."""
+    known = {
+        *REQUEST_FAULTS,
+        *WATCH_FAULTS,
+        *START_FAULTS,
+        *STEP_FAULTS,
+        *MANUAL_EDITS,
+        *(each.__name__.replace("_", " ") for each in FAULTS),
+    }
     times = play(range(1, 601)).times
     assert known | {"elector dies while it holds"} <= times.keys()
 
@@ -57,7 +64,7 @@ def test_a_supervisor_stopped_while_it_kills_its_tree_causes_no_overlap(
     """With clocks as far apart as is allowed. Were two sweeps longer than the kill budget, there would be one."""
     seed = 1532417064
     assert schedule(seed, "lease, client-go").play_or_fail() is None
-    monkeypatch.setattr(supervisor, "SWEEP", 1)
+    monkeypatch.setattr(supervisor, "KILLS_FOR", 1)
     assert isinstance(schedule(seed, "lease, client-go").play_or_fail(), OverlapError)
 
 
@@ -80,7 +87,7 @@ def test_an_overlap_of_client_go_with_itself_is_no_failure_of_kleader(seed: int,
     ("seed", "kind"), [(2426325091, "from annotation, client-go"), (2426375688, "multilock, any length")]
 )
 def test_a_candidate_that_the_model_keeps_from_leading_is_no_failure(seed: int, kind: str) -> None:
-    """It kills an elector after the last trouble, or lets nobody start beside what was just deleted."""
+    """It kills an elector after the last fault, or lets nobody start beside what was just deleted."""
     assert schedule(seed, kind).play_or_fail() is None
 
 

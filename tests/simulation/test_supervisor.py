@@ -1,4 +1,4 @@
-"""The model of the supervisor promises no less than the real one keeps, and no more."""
+"""The model of the supervisor takes as long as the real one may, and no longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kleader.election.events import Acquired
-from tests.simulation.supervisor import NOTICE, SWEEP, Supervisor
+from tests.simulation.supervisor import KILLS_FOR, NOTICED_AFTER, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class Slowest:
 
 def leading() -> Slowest:
     machine = Slowest()
-    machine.supervisor.hear(Acquired(t0=0, stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
+    machine.supervisor.receive(Acquired(t0=0, stop_at=4, kill_at=6, token="1", transitions=0, acquired=1))
     machine.until(0)
     return machine
 
@@ -66,7 +66,7 @@ def leading() -> Slowest:
 def test_a_supervisor_stopped_while_it_kills_leaves_no_process_past_its_kill_budget() -> None:
     """The kernel's timer, then the elector's sweep of what is left: all within the kill budget."""
     machine = leading()
-    machine.until(6 + K * SWEEP - 0.001)
+    machine.until(6 + K * KILLS_FOR - 0.001)
     machine.supervisor.pause(5)
     machine.until(20)
     assert machine.deaths == [pytest.approx(6 + K, abs=0.002)]
@@ -77,9 +77,9 @@ def test_the_tree_of_a_killed_or_stopped_supervisor_is_dead_within_the_kill_budg
     machine.until(1)
     machine.supervisor.die()
     machine.until(20)
-    assert machine.deaths == [1 + K * SWEEP]
+    assert machine.deaths == [1 + K * KILLS_FOR]
     machine = leading()
     machine.until(1)
     machine.supervisor.pause(60)
     machine.until(20)
-    assert machine.deaths == [6 + K * (NOTICE + SWEEP)]
+    assert machine.deaths == [6 + K * (NOTICED_AFTER + KILLS_FOR)]

@@ -46,7 +46,7 @@ class World:
         self.running: Host | None = None
         self.starts: list[float] = []
         self.ends: list[float] = []
-        self.befell: Counter[str] = Counter()
+        self.occurred: Counter[str] = Counter()
         self.hindered_until = 0.0  # by what was done to it, at most
         self._latest: tuple[Host | None, int] = None, 0  # who started last, with which token
 
@@ -95,13 +95,13 @@ class World:
     # --- the story
 
     def log(self, *what: object) -> None:
-        """For whoever looks at a failure."""
+        """Add a line to the story of a failure."""
         self._log.append((self.now, what))
 
-    def befalls(self, host: Host, what: str) -> None:
-        """Some trouble comes to somebody."""
-        self.befell[what] += 1
-        self.log(host.name, "befallen by:", what)
+    def note_fault(self, host: Host, what: str) -> None:
+        """Count a fault of this host."""
+        self.occurred[what] += 1
+        self.log(host.name, "fault:", what)
 
     @property
     def story(self) -> str:
@@ -109,7 +109,7 @@ class World:
         return "\n".join(f"{when:9.3f} {' '.join(_short(each) for each in what)}" for when, what in self._log)
 
     def just_robbed(self, newcomer: Host) -> bool:
-        """Whether hands have left one of its objects of late in a state that does not tell it to wait long enough."""
+        """Whether a recent edit of one of its objects hides how long to wait."""
         return any(
             self.now < each.robbed_at + 1.1 * self.lease and self._hides(each.stored, newcomer.me.timing.lease_duration)
             for each in newcomer.kept

@@ -58,7 +58,7 @@ def test_a_running_program_keeps_its_file_when_it_is_copied_again(tree: Path, tm
     assert files(tmp_path / "copy") == files(tree)
 
 
-def test_what_cannot_be_copied_is_said_in_one_line(tree: Path, tmp_path: Path) -> None:
+def test_a_failed_copy_is_reported_in_one_line(tree: Path, tmp_path: Path) -> None:
     """A volume that is full or read-only fails in the same place."""
     (tmp_path / "lib").write_text("a file in the place of a directory")
     result = CliRunner().invoke(cli, ["copy-to", str(tmp_path)])

@@ -26,7 +26,7 @@ def test_the_recommended_candidate_writes_at_once_also_in_a_crowd() -> None:
     assert story.writes().state.phase is Phase.LEADING
 
 
-def test_the_others_leave_it_the_lock_for_a_retry_period_and_then_take_it_as_any_free_lock() -> None:
+def test_the_other_candidates_wait_a_retry_period_for_the_recommended_one() -> None:
     story = Story().follows()
     released(story, "best").idles(PERIOD - 0.01)
     assert story.waits(0.02).asked(e.Write).record.holder == ME

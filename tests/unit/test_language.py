@@ -1,4 +1,4 @@
-"""The code speaks the words of its field: no word of an earlier private language is left in the package."""
+"""Code and tests use the words of their field: no word of an earlier private language is left."""
 
 from __future__ import annotations
 
@@ -70,6 +70,12 @@ UNWRITTEN = {  # still to be put into the words of the field
 PATHS = sorted(name for path in KLEADER.rglob("*.py") if (name := str(path.relative_to(KLEADER))) not in UNWRITTEN)
 
 
+TESTS = [*Path(__file__).parents[1].rglob("test_*.py")]
+#: In the name of a test they hide who does what; "hands over" is a verb.
+RIDDLES = {"anew", "anybody", "everybody", "hands", "mend", "naming", "nobody", "somebody", "tells", "told", "whomever"}
+NO_ACTOR = ("test_who_", "test_what_", "test_whatever_", "test_whose_", "test_where_", "test_it_", "test_our_")
+
+
 def words(text: str) -> set[str]:
     """Every word, also of names in snake_case and CamelCase, in lower case."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)}
@@ -79,6 +85,15 @@ def words(text: str) -> set[str]:
 def test_no_private_word_is_left(name: str) -> None:
     found = words((KLEADER / name).read_text("utf-8")) & STANDARD.keys() - EXCEPTIONS.get(name, set())
     assert not found, {word: STANDARD[word] for word in found}
+
+
+def test_each_tests_name_says_who_does_what() -> None:
+    names = {
+        name for path in TESTS for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    private = RIDDLES | STANDARD.keys()
+    assert not {name for name in names if words(name.replace("hands_over", "")) & private or name.startswith(NO_ACTOR)}
+    assert not {name for name in names if name.count("_") > 15}, "a docstring has room for more"
 
 
 def test_a_private_word_is_found_in_a_name_a_comment_and_a_sentence() -> None:

@@ -85,7 +85,7 @@ def test_no_standby_has_a_higher_priority_nor_at_the_same_priority_a_newer_templ
     ("pod", "name"),
     [(f"{OLD}-x2b4z", OLD), ("worker-0", ""), ("worker", ""), ("", ""), ("-abcde", ""), (f"{OLD}-X2B4Z", "")],
 )
-def test_the_name_of_a_pod_tells_its_replica_set(pod: str, name: str) -> None:
+def test_the_name_of_a_pod_contains_its_replica_set(pod: str, name: str) -> None:
     assert replica_set(pod) == name
 
 
@@ -218,7 +218,7 @@ def test_a_rollback_counts_though_the_list_has_not_changed_since() -> None:
         standby("a", lock="configmap"),
     ],
 )
-def test_what_is_no_standby_by_now_is_not_recommended(gone: Registered) -> None:
+def test_a_candidate_that_no_longer_stands_by_is_not_recommended(gone: Registered) -> None:
     """The leader's own entry, an unhealthy candidate, one that ended without a word, one of another type of lock."""
 
     async def story() -> None:
@@ -261,7 +261,7 @@ def test_replica_sets_that_cannot_be_read_leave_the_order_of_the_list_and_one_li
 
 
 @pytest.mark.parametrize("plan", [{"registers": False}, {"lock": FOR_LIFE}, {"coordinated": True}])
-def test_where_candidates_are_not_listed_or_not_chosen_by_kleader_nothing_is_read(plan: dict[str, object]) -> None:
+def test_no_pod_is_read_without_a_list_that_kleader_chooses_from(plan: dict[str, object]) -> None:
     async def story() -> None:
         Api.shows = [listed(standby("a"))]
         assert await Leader(**plan).rests() == ""

@@ -64,7 +64,7 @@ def test_a_candidate_that_does_not_wait_is_refused(
 
 
 @pytest.mark.parametrize(("to", "asked"), [("", "b_1f"), ("a_1f", "a_1f")])
-def test_after_a_conflict_the_best_standby_is_chosen_anew_and_a_named_one_is_not(to: str, asked: str) -> None:
+def test_after_a_conflict_the_best_standby_is_chosen_again_and_a_named_one_is_not(to: str, asked: str) -> None:
     """The conflict may be the start of a new term, before which the list has changed."""
     lists = [(A, B), (B, A._replace(since=NOW))]
 

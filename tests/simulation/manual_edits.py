@@ -1,7 +1,7 @@
-"""Hands on a lock that somebody holds, at the worst of moments, beside candidates who hear of it late.
+"""An operator edits or deletes a lock that is held, at the worst instants, while candidates learn of it late.
 
-All that they do is within the promise: whoever is up has seen the lock held, for as long as it is, and no fresh process
-starts beside it soon after. What is told is told in order; only what is read leaves something out.
+Each edit is one that the promise allows: every running candidate has seen the lock held, and no process starts soon
+after. A watch reports changes in order; only a read can miss some.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kleader.election.record import Record
-from tests.simulation.troubles import NOBODY, Trouble, now, seen_by_all
+from tests.simulation.faults import NOBODY, Fault, now, seen_by_all
 
 if TYPE_CHECKING:
     from tests.simulation.schedule import Schedule
     from tests.simulation.server import Kept, Stored
 
-Hands = Callable[["Schedule", "Kept", "Stored", float], None]
+ManualEdit = Callable[["Schedule", "Kept", "Stored", float], None]
 
 BACKUPS = 16  # of the latest states of an object
 
 
-def blind(world: Schedule, trouble: Trouble) -> None:
-    """Whoever waits hears nothing for a while, and then reads what has become of the lock."""
-    world.befalls(trouble.host, trouble.name)
+def blind(world: Schedule, fault: Fault) -> None:
+    """Every waiting candidate is cut off for a while, and then reads the lock."""
+    world.note_fault(fault.host, fault.name)
     for host in world.hosts:
         if host is not world.running:
-            host.cut_off(world.lease * trouble.luck)
+            host.cut_off(world.lease * fault.luck)
 
 
-# --- what they leave of a lock
+# --- what an edit leaves of a lock
 
 
 def deleted(world: Schedule, kept: Kept, _was: Stored, _luck: float) -> None:
@@ -50,7 +50,7 @@ def shortened(world: Schedule, kept: Kept, was: Stored, luck: float) -> None:
 
 
 def stolen(world: Schedule, kept: Kept, was: Stored, luck: float) -> None:
-    """For one that does not exist, for as long as the hands like."""
+    """To a holder that does not exist, for any duration."""
     kept.edit(record=replace(was.record, holder=NOBODY, duration=_short(world, luck), renewed=now(world)), fault="")
 
 
@@ -77,26 +77,26 @@ def _short(world: Schedule, luck: float) -> int:
 # --- and when
 
 
-def laid(hands: Hands, world: Schedule, trouble: Trouble) -> None:
+def edited(edit: ManualEdit, world: Schedule, fault: Fault) -> None:
     """If what comes of it is promised."""
-    kept, was = trouble.kept, trouble.kept.stored
+    kept, was = fault.kept, fault.kept.stored
     if was and seen_by_all(world, kept):
-        world.befalls(trouble.host, trouble.name)
+        world.note_fault(fault.host, fault.name)
         kept.robbed_at = world.now
-        hands(world, kept, was, trouble.luck)
+        edit(world, kept, was, fault.luck)
 
 
-def laid_on_who_is_cut_off(hands: Hands, world: Schedule, trouble: Trouble) -> None:
+def edited_while_cut_off(edit: ManualEdit, world: Schedule, fault: Fault) -> None:
     """In that very instant: whoever leads cannot know of it."""
     if world.running:
-        world.running.cut_off(world.lease * (1 + trouble.luck))
-        laid(hands, world, trouble)
+        world.running.cut_off(world.lease * (1 + fault.luck))
+        edited(edit, world, fault)
 
 
 #: What may befall a fleet of kleaders alone, by name.
-GAPS: dict[str, Callable[[Schedule, Trouble], None]] = {"others blind": blind}
-GAPS |= {f"lock {each.__name__}": partial(laid, each) for each in (shortened, stolen, restored)}
-GAPS |= {
-    f"cut off, lock {each.__name__}": partial(laid_on_who_is_cut_off, each)
+MANUAL_EDITS: dict[str, Callable[[Schedule, Fault], None]] = {"others blind": blind}
+MANUAL_EDITS |= {f"lock {each.__name__}": partial(edited, each) for each in (shortened, stolen, restored)}
+MANUAL_EDITS |= {
+    f"cut off, lock {each.__name__}": partial(edited_while_cut_off, each)
     for each in (deleted, replaced, shortened, stolen, restored)
 }
