@@ -58,7 +58,7 @@ class Checker(CommandRunner):
 def check(command: tuple[str, ...], output: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
     """Check whether a run could lead here, and say how to fix it.
 
-    The options are those of that run. A line for each check: ok, warn or fail. Neither the lock nor the cluster is
+    Give the options of that run. Each check prints a line: ok, warn or fail. Neither the lock nor the cluster is
     changed.
     """
     if not command and not params["name"] and not params["lock"][1]:

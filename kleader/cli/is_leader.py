@@ -31,8 +31,8 @@ Exit status:
 def is_leader(name: str | None, namespace: str | None) -> None:
     """Exit with 0 if the kleader of this Pod or host leads.
 
-    It asks that kleader, not the cluster, and prints its role. Outside a Pod --name is required, because any lock may
-    run on the machine; the command of a run has the name in its environment.
+    It asks that kleader, not the cluster, and prints its role. Outside a Pod --name is required, because several locks
+    may run on the host; a command of kleader run has the name in its environment.
     """
     if name is None and (name := os.environ.get("KLEADER_NAME") or None):
         namespace = namespace or os.environ.get("KLEADER_NAMESPACE") or None

@@ -51,14 +51,15 @@ def lock_type(**attributes: Any) -> Decorator:  # noqa: ANN401 - click's
     """A decorator for --lock; the attributes are those that differ between commands."""
     return lock(
         "--lock --leader-elect-resource-lock --leader-elect-lock lock",
-        "lease, file, file:PATH and others. lease: a Lease. file or file:PATH: a file on this machine. configmap,"
-        " endpoints: an annotation, as in client-go before 0.24. configmapsleases, endpointsleases: two objects, to"
-        " migrate from one to the other. leader-for-life: a ConfigMap that this Pod owns, as in operator-lib.",
+        "lease, file, file:PATH and others. lease: a Lease object. file or file:PATH: a file on this machine."
+        " configmap, endpoints: an annotation, as in client-go before 0.24. configmapsleases, endpointsleases: two"
+        " objects, to migrate from one to the other. leader-for-life: a ConfigMap that this Pod owns, as in"
+        " operator-lib.",
         **{"type": types.lock, "metavar": "TYPE", "default": "lease", **words(types.LOCKS), **attributes},
     )
 
 
-def lock_name(help: str = "The same as NAME.", **attributes: Any) -> Decorator:  # noqa: A002, ANN401 - click's
+def lock_name(help: str = "The name of the lock, in place of the argument NAME.", **attributes: Any) -> Decorator:  # noqa: A002, ANN401 - click's
     """A decorator for --name; the attributes are those that differ between commands."""
     return lock("--name --leader-elect-resource-name name", help, **completed_by("leases"), **attributes)
 

@@ -41,7 +41,7 @@ LOCK = (
     ),
     lock(
         "--priority",
-        "Of several standbys, a leader that ends and transfer prefer the one with the highest priority.",
+        "The standby with the highest priority leads next, when a leader ends or transfers the lock.",
         type=click.IntRange(-1_000_000, 1_000_000),
         metavar="N",
         default=0,
@@ -138,7 +138,7 @@ _ELECTION = (
     ),
     _election(
         "--wait",
-        "Give up acquiring after this time, with status 124. live: when the leader is observed alive; with 125 if"
+        "Give up acquiring after this time, with status 124. live: when the leader is observed alive, or with 125 when"
         " the API server does not answer for a lease duration.",
         type=types.duration_or_live,
         metavar="DURATION|live",
@@ -179,7 +179,9 @@ _ELECTION = (
     _election("--loss-exit-code", "The exit status if leadership is lost.", default=LEADERSHIP_LOST, **_EXIT_STATUS),
     _election("--no-release", "Let the lock expire at the end, instead of releasing it.", is_flag=True),
     _election(
-        "--release", "Release the lock at the end; leader-for-life otherwise leaves it to the Pod.", is_flag=True
+        "--release",
+        "Release the lock at the end, which is the default; a leader-for-life lock is otherwise kept by the Pod.",
+        is_flag=True,
     ),
 )
 
@@ -192,7 +194,7 @@ _COMMAND = (
         default="no",
         metavar="WHEN",
     ),
-    _command("--until-empty", "The command has ended only when all of its descendants have ended.", is_flag=True),
+    _command("--until-empty", "Count the command as ended only when all of its descendants have ended.", is_flag=True),
     _command(
         "--stop-signal",
         "The signal that asks the command to stop.",
@@ -218,18 +220,18 @@ _COMMAND = (
 _HOOKS = (
     _hook(
         "--standby",
-        "A command for the time without leadership: a warm replica, dead before the leading command starts.",
+        "A command to run while this candidate does not lead, such as a replica; it is dead before COMMAND starts.",
         type=types.command,
     ),
     _hook(
         "--pod-label",
-        "Label this Pod by its role, so that a Service can select the leader. This routes; it does not exclude.",
+        "Label this Pod by its role, so that a Service can select the leader. The label does not exclude a second one.",
         type=types.role_label,
         metavar="KEY=LEADER[,STANDBY]",
     ),
     _hook(
         "--on-new-leader",
-        "A command to run for the first leader observed and for every change, with KLEADER_LEADER set; no shell.",
+        "A command to run when the leader is first observed and when it changes, with KLEADER_LEADER set; no shell.",
         type=types.command,
     ),
     _hook(

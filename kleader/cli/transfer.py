@@ -47,8 +47,8 @@ def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - cli
     """Ask the leader to hand the lock to a candidate that waits for it.
 
     The leader of the lock NAME has to be a kleader. It stops its command first, and no other candidate can acquire the
-    lock in between. That IDENTITY waits and is healthy is checked before. If it does not take the lock within the lease
-    duration all the same, any candidate may.
+    lock in between. kleader checks before that IDENTITY waits and is healthy. If it does not take the lock within the
+    lease duration, any candidate may.
     """
     from kleader.cli import api_access, leader_requests, locate
     from kleader.election.request import can_lead
