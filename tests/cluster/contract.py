@@ -10,14 +10,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import pytest
 from typing_extensions import Self
 
 from kleader import launch
 from kleader.election.record import Record
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
+from kleader.kube.errors import LockError
 from kleader.locks import factory
 from kleader.locks.rbac import Permission, lock_permissions, registration_permissions, role_rules
+from tests.support import faults
 from tests.support.api import path
 from tests.support.controlplane import ControlPlane
 from tests.support.loopthread import LoopThread
@@ -25,10 +28,11 @@ from tests.support.loopthread import LoopThread
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from kleader.election.events import Observed
+    from kleader.election.events import Failure, Observed
     from kleader.locks.base import Lock
     from kleader.locks.lease_candidate import LeaseCandidate
     from tests.support.api import Object
+    from tests.support.httpproxy import Action
     from tests.support.plane import Plane
 
 LEADER = "control-plane.alpha.kubernetes.io/leader"
@@ -286,6 +290,17 @@ class Unregistered:
     def schedule_renewals(self, seconds: float) -> None: ...
 
     async def unregister(self, timeout: float) -> None: ...
+
+
+def refused(call: Callable[..., object], *arguments: object) -> Failure:
+    with pytest.raises(LockError) as error:
+        call(*arguments)
+    return error.value.failure
+
+
+def first(do: Callable[[], object]) -> Action:
+    """Before a request goes on."""
+    return faults.call(lambda _: do())
 
 
 def reader_of(config: Path) -> Callable[[str], list[str]]:

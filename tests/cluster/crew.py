@@ -110,9 +110,6 @@ class Crew:
     def lock(self) -> Object | None:
         return self.plane.api.find(self.path)
 
-    def wait_lock(self, until: Callable[[Object | None], object], what: str) -> Object | None:
-        return self.plane.api.wait(self.path, until, what)
-
     def owner(self) -> str:
         """The name of the only owner."""
         found = self.plane.api.get(self.path)

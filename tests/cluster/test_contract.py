@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kleader.election.events import Failure, Kind
+from kleader.election.events import Kind
 from kleader.election.record import UNKNOWN, Record
-from kleader.kube.errors import LockError, WatchError
+from kleader.kube.errors import WatchError
 from tests.cluster.contract import (
     INCARNATION,
     LEADER,
@@ -21,17 +21,19 @@ from tests.cluster.contract import (
     Place,
     annotation,
     entry_of,
+    first,
+    refused,
     spec,
 )
 from tests.support import faults
 from tests.support.httpproxy import HttpProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.support.api import Object
     from tests.support.controlplane import ControlPlane
-    from tests.support.httpproxy import Action, Request
+    from tests.support.httpproxy import Request
     from tests.support.plane import Plane
 
 LED = Entry("somebody", 15, -60, -2, 3)
@@ -46,22 +48,11 @@ def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place
     return Place(plane, namespace, request.param)
 
 
-def refused(call: Callable[..., object], *arguments: object) -> Failure:
-    with pytest.raises(LockError) as error:
-        call(*arguments)
-    return error.value.failure
-
-
 def each(place: Place) -> Iterator[tuple[Place, str, str]]:
     """A place of its own for each of the lock's objects, that object's path, and how it is called in paths."""
     for which, kind in enumerate(place.kinds):
         there = place.named(f"x{which}")
         yield there, there.paths[which], f"/{kind.lower().removesuffix('s')}s"
-
-
-def first(do: Callable[[], object]) -> Action:
-    """Before a request goes on."""
-    return faults.call(lambda _: do())
 
 
 def a_write(request: Request) -> bool:

@@ -393,24 +393,6 @@ def test_a_leader_for_life_leads_on_through_an_api_outage(crew: Crew, own_plane:
     assert "the lock object is gone" in leader.err
 
 
-@pytest.mark.usefixtures("uncollected")
-def test_candidate_without_watch_permission_polls(crew: Crew, own_plane: ControlPlane) -> None:
-    """As a leader, too."""
-    user = own_plane.new_bare_user()
-    own_plane.grant(
-        user, crew.namespace, role_rules(each for each in lock_permissions(LOCK, "x") if each.verb != "watch")
-    )
-    leader = crew.kleader("a", user=user, does=["--ignore-term"])
-    crew.witness.wait_start()
-    second = crew.waiting("b", behind="a", user=user)
-    for process in (leader, second):
-        process.wait_log("watch_failed")
-    crew.remove("a")
-    assert leader.wait() == 255
-    assert crew.witness.wait_start(2).identity == "b"
-    assert len(second.logged("watch_failed")) == 1
-
-
 # --- what is missing
 
 

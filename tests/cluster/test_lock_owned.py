@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kleader.election.events import Failure, Kind, Observed
+from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
-from kleader.kube.errors import LockError, WatchError
+from kleader.kube.errors import WatchError
 from kleader.locks import factory
 from kleader.locks.leader_for_life import PodContext
 from kleader.locks.rbac import lock_permissions, role_rules
-from tests.cluster.contract import INCARNATION, Client, Handle, Watch, reader_of
+from tests.cluster.contract import INCARNATION, Client, Handle, Watch, first, reader_of, refused
 from tests.support import faults
 from tests.support.api import path, path_of
 from tests.support.httpproxy import HttpProxy
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kleader.locks.base import Lock
     from tests.support.api import Object
     from tests.support.controlplane import ControlPlane
-    from tests.support.httpproxy import Action
 
 LOCK = "leader-for-life"
 ME = Record("me")
@@ -117,17 +116,6 @@ def pods(own_plane: ControlPlane, namespace: str) -> Iterator[Pods]:
 def proxy(own_plane: ControlPlane) -> Iterator[HttpProxy]:
     with HttpProxy(own_plane) as between:
         yield between
-
-
-def refused(call: Callable[..., object], *arguments: object) -> Failure:
-    with pytest.raises(LockError) as error:
-        call(*arguments)
-    return error.value.failure
-
-
-def first(do: Callable[[], object]) -> Action:
-    """Before a request goes on."""
-    return faults.call(lambda _: do())
 
 
 def shown(seen: Observed | None) -> tuple[str, bool, bool, str]:

@@ -34,12 +34,6 @@ def of_lock(requests: list[Object]) -> list[Object]:
     return [each for each in requests if each["objectRef"].get("name") != "candidates.x"]
 
 
-def role(name: str, *verbs: str) -> list[Object]:
-    """Return the rules for one Lease by its name."""
-    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [name]}
-    return [{**rule, "verbs": list(verbs)}]
-
-
 def test_a_waiting_candidate_only_watches_and_a_leader_writes_once_a_period(
     own_plane: ControlPlane, fleet: Fleet
 ) -> None:
@@ -96,46 +90,6 @@ def test_the_written_fields_equal_those_of_client_go(
                 candidate.wait()
                 rival.signal(signal.SIGTERM)
                 rival.wait()
-
-
-def test_a_role_with_get_watch_create_and_update_on_the_one_name_suffices(
-    own_plane: ControlPlane, fleet: Fleet
-) -> None:
-    users = [own_plane.new_bare_user() for _ in range(2)]
-    for user in users:
-        own_plane.grant(user, fleet.namespace, role("x", "get", "watch", "create", "update"))
-    first, second = (own_plane.kubeconfig(user, fleet.namespace) for user in users)
-    leader = fleet.start("a", kubeconfig=first, timings=PATIENT)
-    fleet.witness.wait_start()
-    fleet.waiting("b", behind="a", kubeconfig=second, timings=PATIENT)
-    leader.signal(signal.SIGTERM)
-    assert leader.wait() == 0
-    fleet.witness.wait_start(2)
-    fleet.wait_renewals()
-    fleet.witness.check(terms=2)
-    asked = [request for user in users for request in own_plane.audit_requests(user)]
-    assert answers(request for request in of_lock(asked) if request["objectRef"]["resource"] != "events") <= {
-        200,
-        201,
-        404,
-    }
-
-
-def test_a_candidate_without_watch_permission_polls_and_logs_it_once(own_plane: ControlPlane, fleet: Fleet) -> None:
-    user = own_plane.new_bare_user()
-    own_plane.grant(user, fleet.namespace, role("x", "get", "create", "update"))
-    leader = fleet.start("a", timings=PATIENT)
-    fleet.witness.wait_start()
-    config = own_plane.kubeconfig(user, fleet.namespace)
-    poller = fleet.waiting("b", behind="a", kubeconfig=config, timings=PATIENT)
-    fleet.wait_led_beyond(DURATION)
-    leader.signal(signal.SIGTERM)
-    fleet.witness.wait_start(2)
-    fleet.witness.check(terms=2)
-    assert len(re.findall("polling instead", poller.err)) == 1
-    verbs = [request["verb"] for request in own_plane.audit_requests(user)]
-    assert verbs.count("watch") == 1
-    assert verbs.count("get") > 2
 
 
 def test_expired_watch_is_started_again(own_plane: ControlPlane, fleet: Fleet) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from tests.mutation.guard import Guard
 
-SWEEP = "unit/test_tree_killer.py::"
-LAST_RESORT = "process/test_last_resort.py::"
-
 MUTANTS = [
     # --- groups
     Guard(

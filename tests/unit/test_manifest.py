@@ -49,10 +49,6 @@ def printed(*args: str, **env: str) -> dict[str, Object]:
     return {each["kind"]: each for each in yaml.safe_load_all(result.stdout)}
 
 
-def yaml_of(text: str) -> list[Object]:
-    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
-
-
 def manifests_told() -> list[str]:
     """The arguments of each `kleader manifest` with a command in README, pages and help, up to a pipe."""
     return [args for line in command_lines() for args in re.findall(r"kleader manifest ([^|]+ -- [^|]+)", line.text)]
