@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from kleader.cli.locate import Clock, Query
     from kleader.kube.errors import LockError
+    from kleader.observe.follow import LockSource
     from kleader.observe.snapshot import LockStatus
     from kleader.observe.tracker import Change
 
 _REFRESH_SECONDS = 0.2
+_STANDBY_SECONDS = 5.0
 _BAR = 20  # cells
 _FULL, _EMPTY = "█", "░"
 _MIN_HOLDER = 20  # characters
@@ -90,6 +92,7 @@ async def follow(query: Query, form: str) -> None:
     tracker = LockTracker(len(sources), query.kind, by_name=bool(query.name))
     on_terminal = not form and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     view = LiveView(with_namespace=not namespace) if on_terminal else _Lines(form)
+    standbys = _Standbys(query, namespace, sources)
     errors: list[LockError] = []
     is_first = True
     async for update in follow_locks(sources, tracker, clock.now, view.wake_at):
@@ -100,8 +103,29 @@ async def follow(query: Query, form: str) -> None:
         if is_first:
             _report_missing(query, namespace, errors, any_found=bool(statuses), warn_if_none=False)
         changes = [change for change in update.changes if change.event]
-        view.show(changes, statuses, None if is_first else update.error)
+        standby_line = await standbys.line(statuses) if on_terminal else ""
+        view.show(changes, statuses, None if is_first else update.error, standby_line)
         is_first = False
+
+
+class _Standbys:
+    """The candidates that wait for one lock at the API, read every ``_STANDBY_SECONDS``."""
+
+    def __init__(self, query: Query, namespace: str, sources: Sequence[LockSource]) -> None:
+        self._query, self._namespace, self._sources = query, namespace, sources
+        self._read_at, self._line = 0.0, ""
+
+    async def line(self, statuses: Sequence[LockStatus]) -> str:
+        """Each with its state, the best first; "" if they are not known, or several locks are shown."""
+        if len(statuses) != 1 or not self._query.name or self._query.kind == "file":
+            return ""
+        if system.clock() >= self._read_at:
+            snapshot = statuses[0].snapshot
+            (lock,), _ = await waiting.with_candidates(self._query, self._namespace, self._sources, [snapshot])
+            names = [f"{each.identity} {each.state}" for each in lock.candidates or ()]
+            self._line = "" if lock.candidates is None else f"standby: {', '.join(names) or 'none'}"
+            self._read_at = system.clock() + _STANDBY_SECONDS
+        return self._line
 
 
 class _Lines:
@@ -115,7 +139,9 @@ class _Lines:
     def wake_at() -> float:
         return math.inf
 
-    def show(self, changes: Sequence[Change], _statuses: Sequence[LockStatus], error: LockError | None) -> None:
+    def show(
+        self, changes: Sequence[Change], _statuses: Sequence[LockStatus], error: LockError | None, _standbys: str
+    ) -> None:
         for change in changes:
             formatters.print_change(change, self._form)
         if error:
@@ -141,12 +167,15 @@ class LiveView:
         """When to draw the view again if nothing happens."""
         return system.clock() + _REFRESH_SECONDS
 
-    def show(self, changes: Sequence[Change], statuses: Sequence[LockStatus], error: LockError | None) -> None:
-        """Print the changes, which stay, and draw all locks below them."""
+    def show(
+        self, changes: Sequence[Change], statuses: Sequence[LockStatus], error: LockError | None, standbys: str = ""
+    ) -> None:
+        """Print the changes, which stay, and draw all locks below them, and a line about the standbys of one lock."""
         if error or changes:
             self._error = printable(f"kleader: {error}") if error else ""
         size = shutil.get_terminal_size()
-        frame = self._frame(statuses, size.columns, size.lines - _MARGIN - bool(self._error))
+        frame = self._frame(statuses, size.columns, size.lines - _MARGIN - bool(self._error) - bool(standbys))
+        frame += [printable(standbys)[: size.columns - 1]] if standbys else []
         frame += [self._error[: size.columns - 1]] if self._error else []
         up = f"\x1b[{self._lines_drawn}A" if self._lines_drawn else ""
         lines = [formatters.change_line(change) for change in changes if change.event != "present"]

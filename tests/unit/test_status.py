@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +16,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from kleader.cli import formatters, status_view
+from kleader.cli import formatters, status_view, waiting
 from kleader.cli.command_line import Option
 from kleader.cli.main import cli
 from kleader.cli.run import run
@@ -22,6 +25,7 @@ from kleader.cli.wait import wait
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
 from kleader.kube.errors import LockError
+from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
 from kleader.locks.run_history import Run
 from kleader.observe.snapshot import LockSnapshot, ObjectRef, status_from_read, status_from_watch
 from kleader.observe.tracker import Change
@@ -286,6 +290,27 @@ def test_a_time_beyond_the_calendar_is_printed(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out
 
 
+def test_the_live_view_of_one_lock_names_its_standbys_and_reads_them_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several locks, and of a lock file, it shows none."""
+    standby = Registered("a", "lease", READY, 1, 2)
+    found = [(standby, standby._replace(identity="b", state=UNHEALTHY)), (), None]
+
+    async def read(_query: object, _namespace: str, _sources: object, locks: list[LockSnapshot]) -> object:
+        return [replace(locks[0], candidates=found.pop(0))], ""
+
+    def line(*statuses: LockStatus, kind: str = "") -> str:
+        shown._query = SimpleNamespace(name="x", kind=kind)  # type: ignore[assignment]
+        return asyncio.run(shown.line(statuses))
+
+    monkeypatch.setattr(waiting, "with_candidates", read)
+    shown = status_view._Standbys(SimpleNamespace(), "ns", [])  # type: ignore[arg-type]
+    assert line(look("a"), look("b")) == line(look("a"), kind="file") == ""
+    assert line(look("a")) == line(look("a")) == "standby: a ready, b unhealthy"
+    for later in ("standby: none", ""):
+        shown._read_at = 0
+        assert line(look("a")) == later
+
+
 def test_the_live_view_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of locks and the length of their holders' names do not matter."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -297,10 +322,11 @@ def test_the_live_view_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     many = [status_from_watch(seen, passed, WALL) for passed in range(40)]
     event = Change("acquired", "something happened", many[0])
     view.show([event], many, LockError(Kind.UNREACHABLE, "an error"))
-    view.show([event], many, None)
+    view.show([event], many, None, "standby: " + "s" * 500)
     first, second = out.getvalue().split("\x1b[J")[1:]
     assert first.splitlines()[0].endswith("something happened")
     assert len(first.splitlines()) - 1 <= 10
-    assert second.splitlines()[-1] == "and 33 more"
+    assert second.splitlines()[-2:] == ["and 34 more", "standby: " + "s" * 70]
+    assert len(second.splitlines()) - 1 <= 10
     assert all(len(line) < 80 for line in first.splitlines() + second.splitlines())
     assert out.getvalue().count("\x1b[") == 3  # up, and twice down to the end of the screen
