@@ -41,8 +41,9 @@ def done(plan: Plan, runs: Sequence[Run], now: int | None, ahead: int) -> str:
 
 def run_of(plan: Plan, ran: Ran, now: int | None) -> Run:
     """The run as it is recorded; ``now``: the instant of this call by the lock's clock."""
+    boot_now = system.clock()
 
     def instant(boot: float) -> int | None:
-        return None if now is None else now - round((system.clock() - boot) * SECOND)
+        return None if now is None else now - round((boot_now - boot) * SECOND)
 
     return Run(plan.identity, ran.token, plan.once, instant(ran.started), instant(ran.ended), ran.status, ran.reason)

@@ -154,12 +154,14 @@ def test_processes_that_a_hook_leaves_are_killed_when_it_ends(
 
 def test_a_hook_may_finish_at_the_end_and_delays_no_release(candidate: Start, tmp_path: Path, said: Path) -> None:
     """It was killed, and called a failure. Here it waits for the next leader's command, so nothing may wait for it."""
-    up, next_up = tmp_path / "up", tmp_path / "next"
+    up, go, next_up = tmp_path / "up", tmp_path / "go", tmp_path / "next"
     script = f"touch {up}; until test -e {next_up}; do sleep 0.01; done; echo done >>{said}"
-    hooked = ["sh", "-c", f"until test -e {up}; do sleep 0.01; done"]
+    hooked = ["sh", "-c", f"until test -e {go}; do sleep 0.01; done"]
     first = candidate(hooked, "--on-new-leader=" + shell(script), name="first")
-    first.wait_log("became_leader")
+    wait_until(up.exists, "the hook")
     second = candidate(["sh", "-c", f"touch {next_up}; sleep 600"], name="second")
+    second.wait_log("leader_observed")
+    go.touch()
     assert first.wait() == 0
     assert lines(said) == ["done"]
     assert not first.logged(level="WARNING")
