@@ -8,10 +8,15 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from unittest import mock
 
 import pytest
+from click.testing import CliRunner
 
+from kleader import launch
+from kleader.cli.main import cli
 from kleader.ipc import status_socket
+from tests.support.chance import EFFORT
 from tests.support.processes import Process, descendants, wait_until
 
 if TYPE_CHECKING:
@@ -39,6 +44,43 @@ def may_take_priority() -> bool:
         os._exit(1)
 
 
+def start_run(processes: Processes, words: list[str], **options: Any) -> Process:  # noqa: ANN401
+    """Start `kleader run WORDS`; `before`: what executes it.
+
+    The quick tests compute the command line here, and start the supervisor that it becomes: a Python for the command
+    line alone takes longer than the rest of a short run.
+    """
+    before, env = options.pop("before", []), options.get("env")
+    begun = _supervisor(words, env) if EFFORT == 1 and not before else None
+    if begun is None:
+        return processes.start([*before, *KLEADER, "run", *words], **options)
+    argv, plan_fd = begun
+    try:
+        return processes.start(argv, pass_fds=(plan_fd,), **options)
+    finally:
+        os.close(plan_fd)
+
+
+def _supervisor(words: list[str], env: dict[str, str | None] | None) -> tuple[list[str], int] | None:
+    """Its arguments, and its plan's descriptor; None where the command line prints, logs or ends before that."""
+    if any(word.startswith("--http") for word in words):  # logs where it listens
+        return None
+    begun: list[list[str]] = []
+    with mock.patch.object(os, "execv", lambda _, argv: begun.append(argv)):
+        log = mock.Mock(
+            spec_set=["debug"]
+        )  # without -v nothing of that is logged; else fails, and so does the command line
+        with mock.patch.object(launch, "log_of", lambda plan: log if plan.verbosity == 1 else None):
+            result = CliRunner().invoke(cli, ["run", *words], env=env)
+    if not begun:
+        return None
+    plan_fd = int(begun[0][begun[0].index("supervise") + 1])
+    if not result.exit_code and not result.output:
+        return begun[0], plan_fd
+    os.close(plan_fd)
+    return None
+
+
 class Start(Protocol):
     """Starts a candidate: `candidate(command, "--restart=always", name="a")`."""
 
@@ -62,10 +104,9 @@ def lock(tmp_path: Path) -> Path:
 @pytest.fixture
 def candidate(processes: Processes, lock: Path) -> Start:
     def start(command: list[str], *options: str, **more: Any) -> Process:  # noqa: ANN401
-        before = more.pop("before", [])
         identity = [f"--identity={more['name']}"] if "name" in more else []
-        argv = [*before, *KLEADER, "run", f"--lock=file:{lock}", "--name=t", *identity, *options, "--", *command]
-        return processes.start(argv, **more)
+        words = [f"--lock=file:{lock}", "--name=t", *identity, *options, "--", *command]
+        return start_run(processes, words, **more)
 
     return start
 
@@ -73,8 +114,7 @@ def candidate(processes: Processes, lock: Path) -> Start:
 @pytest.fixture
 def alone(processes: Processes) -> Start:
     def start(command: list[str], *options: str, **more: Any) -> Process:  # noqa: ANN401
-        argv = [*more.pop("before", []), *KLEADER, "run", "--leader-elect=false", *options, "--", *command]
-        return processes.start(argv, **more)
+        return start_run(processes, ["--leader-elect=false", *options, "--", *command], **more)
 
     return start
 

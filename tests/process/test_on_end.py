@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.process.conftest import start_run
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ class Host:
 
     def start(self, job: str, *options: str, tell: str = TELL) -> Process:
         hook = shlex.join(["sh", "-c", f"{tell} >>{self.said}"])
-        argv = [sys.executable, "-m", "kleader", "run", f"--lock=file:{self.lock}", "--name=job", f"--on-end={hook}"]
-        argv += [f"--metrics-file={self.metrics}", *options, "--", "/bin/sh", "-c", job]
-        return self._processes.start(argv)
+        words = [f"--lock=file:{self.lock}", "--name=job", f"--on-end={hook}", f"--metrics-file={self.metrics}"]
+        return start_run(self._processes, [*words, *options, "--", "/bin/sh", "-c", job])
 
     @property
     def told(self) -> list[list[str]]:

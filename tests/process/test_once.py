@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.process.conftest import start_run
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ class Host:
         self.ran.touch()
 
     def start(self, *options: str, job: str = "") -> Process:
-        argv = [sys.executable, "-m", "kleader", "run", f"--lock=file:{self.lock}", "--name=job", *options]
-        return self._processes.start([*argv, "--", "/bin/sh", "-c", f'printf x >>"{self.ran}"; {job}'])
+        script = f'printf x >>"{self.ran}"; {job}'
+        words = [f"--lock=file:{self.lock}", "--name=job", *options, "--", "/bin/sh", "-c", script]
+        return start_run(self._processes, words)
 
     def run(self, *options: str, job: str = "") -> int:
         """Its exit status."""
