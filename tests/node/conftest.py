@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tests.support.api import Object
 
 LOCK = "job"
-FAST = ("--lease-duration=5s", "--renew-deadline=3s", "--retry-period=1s")
 IMAGE = os.environ.get("KLEADER_TEST_IMAGE", "")
 SHARED = "/shared"
 PYTHON = ("/kleader/bin/python3", "-IS")
@@ -82,7 +81,7 @@ class Namespace:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         }
-        lock = ["run", f"--name={LOCK}", f"--identity={name}", "--log-format=json", *FAST, *options]
+        lock = ["run", f"--name={LOCK}", f"--identity={name}", "--log-format=json", *options]
         container = {
             "name": "main",
             "image": IMAGE,
@@ -114,7 +113,7 @@ class Namespace:
 
     def deploy(self, *arguments: str) -> str:
         """Apply what `kleader manifest` prints, wait until it is rolled out, and return the Deployment's path."""
-        objects = self.manifest(*FAST, "--log-format=json", *arguments)
+        objects = self.manifest("--log-format=json", *arguments)
         (deployment,) = (each for each in objects if each["kind"] == "Deployment")
         self.share(deployment["spec"]["template"]["spec"])
         self.apply(*objects)
