@@ -31,7 +31,7 @@ def copy_to(directory: Path) -> None:
     tree = Path(sys.executable).parents[1]
     if not (tree / "lib" / "loader" / "kleader").exists():
         fail(
-            "this kleader needs the Python that it was installed for: only one of the standalone archive copies itself",
+            "only the kleader of the standalone archive can be copied: this one needs its Python",
             FAILED,
         )
     try:

@@ -138,7 +138,8 @@ def _message(error: click.UsageError) -> str:
     if not isinstance(param, Option) or isinstance(error, click.MissingParameter) or not error.ctx:
         return error.format_message()
     is_variable = error.ctx.get_parameter_source(str(param.name)) is click.core.ParameterSource.ENVIRONMENT
-    return f"{param.variable(error.ctx) if is_variable else param.long} {error.message}"
+    said = error.message.replace("a valid integer range", "a whole number").removesuffix(".")
+    return f"{param.variable(error.ctx) if is_variable else param.long} {said}"
 
 
 @click.group(

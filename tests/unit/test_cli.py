@@ -245,7 +245,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--on-loss", "die"], "'die' is not one of 'exit', 'wait'"),
     (["--loss-exit-code", "256"], "256 is not in the range 0<=x<=255"),
     (["--busy-exit-code", "-1"], "-1 is not in the range 0<=x<=255"),
-    (["--loss-exit-code", "x"], "'x' is not a valid integer"),
+    (["--loss-exit-code", "x"], "'x' is not a whole number"),
     (["--restart", "yes"], "'yes' is not one of 'no', 'on-failure', 'always'"),
     (["--stop-signal", "FOO"], "'FOO' is not a signal: write it as TERM, SIGTERM or 15"),
     (["--stop-signal", "0"], "'0' is not a signal"),

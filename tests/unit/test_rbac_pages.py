@@ -20,8 +20,8 @@ from kleader.locks.rbac import (
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "man/kleader-locks.7").read_text("utf-8")
 MACROS = {" No ": " ", " Fl -": " --", " ,": ","}  # of mdoc, as they are shown
-EACH = "each of them"
-DEPLOYED = "each of them, in a Deployment, besides"
+EACH = "every type, besides"
+DEPLOYED = "every type in a Deployment, besides"
 COORDINATED = "lease with --coordinated, besides"
 KINDS = (*rbac._RESOURCES, *MULTILOCKS, COORDINATED, EACH, DEPLOYED)
 
