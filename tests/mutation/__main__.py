@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument(
         "pattern", nargs="?", default="", help="only guards, files and tests in whose names this occurs"
     )
-    jobs = 2 * (os.cpu_count() or 1)  # many only wait
+    jobs = 3 * (os.cpu_count() or 1)  # a third of them only waits
     parser.add_argument("--jobs", type=int, metavar="J", default=jobs, help="at once")
     parser.add_argument("--tests-passed", action="store_true", help="all tests have just passed: do not run them first")
     args = parser.parse_args()

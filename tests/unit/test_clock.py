@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import PATIENCE
+
 DAY = 86_400
 HERE = str(Path(__file__).parents[2])
 HEAD = f"import sys; sys.path.insert(0, {HERE!r}); import select, time; from kleader import system\n"
@@ -23,14 +25,14 @@ SLEPT = ["unshare", *ROOT, "--time", "--boottime", str(DAY), sys.executable, "-I
 @pytest.mark.parametrize("ahead", [0.0, 0.05])
 def test_a_timer_runs_on_the_clock(ahead: float) -> None:
     code = f"timer = system.Timer(); timer.arm(system.clock() * bool({ahead}) + {ahead}); poll = select.poll();"
-    code += "poll.register(timer.fd, select.POLLIN); print(len(poll.poll(100_000)))"
+    code += f"poll.register(timer.fd, select.POLLIN); print(len(poll.poll({int(PATIENCE * 1000)})))"
     assert subprocess.run([*SLEPT, HEAD + code], capture_output=True, check=True).stdout == b"1\n"
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.05])
 def test_the_kernels_kill_timer_runs_on_the_clock(ahead: float) -> None:
     """At once where its instant is before all others: 0 would disarm it."""
-    code = f"system.KillTimer().arm(system.clock() * bool({ahead}) + {ahead}); time.sleep(100)"
+    code = f"system.KillTimer().arm(system.clock() * bool({ahead}) + {ahead}); time.sleep({PATIENCE})"
     assert subprocess.run([*SLEPT, HEAD + code], check=False).returncode == -signal.SIGKILL
 
 

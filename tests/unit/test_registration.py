@@ -19,6 +19,7 @@ from kleader.kube.timeout import within
 from kleader.locks import candidate_registry as registry
 from kleader.locks.candidate_registry import READY, UNHEALTHY
 from tests.support.heard import Heard
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -108,7 +109,7 @@ async def until_true(condition: Callable[[], bool]) -> None:
 
 def play(story: Coroutine[Any, Any, None]) -> None:
     async def bounded() -> None:
-        async with within(60):
+        async with within(PATIENCE):
             await story
 
     asyncio.run(bounded())
