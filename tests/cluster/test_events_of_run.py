@@ -167,6 +167,7 @@ def test_a_replacement_elector_writes_only_the_event_of_the_end(
     assert sorted(each["message"] for each in events(place)) == [BECAME, BECAME, STOPPED]
 
 
+@pytest.mark.parametrize("lock", ["lease", "configmapsleases"])
 def test_without_event_permission_one_warning_is_the_only_change(
     own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
 ) -> None:
@@ -197,6 +198,7 @@ def test_without_event_permission_one_warning_is_the_only_change(
     assert said["may-not"] == said["may"]
 
 
+@pytest.mark.parametrize("lock", ["lease", "configmapsleases"])
 def test_hanging_events_delay_no_renewal_release_or_end(
     own_plane: ControlPlane, namespace: str, lock: str, processes: Processes
 ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.plane import Plane
     from tests.support.processes import Process, Processes
 
-PLANNED, FLEETS, CRASHES_EACH = 50, 5, 2
+PLANNED, CRASHES = 20, 5
 LIMIT = 0.250  # seconds
 DURATION = 15.0  # the default lease duration
 
@@ -45,9 +45,6 @@ class Trio:
         assert self._running[self.witness.terms()[-2].identity].wait() == 0
         self._replace()
         return gap
-
-    def crashes(self) -> list[float]:
-        return [self.crash() for _ in range(CRASHES_EACH)]
 
     def crash(self) -> float:
         """SIGKILL the whole leader; seconds from the lease's expiry to the birth of the next command.
@@ -79,26 +76,25 @@ class Trio:
 
 @pytest.mark.alone
 @pytest.mark.timeout(900)
-def test_50_planned_handovers_and_10_crashes_have_no_overlap_and_bounded_gaps(
+def test_planned_handovers_and_crashes_have_no_overlap_and_bounded_gaps(
     plane: Plane, namespace: str, processes: Processes, tmp_path: Path, trials: Trials
 ) -> None:
     """None overlaps, each starts the next command within 250 ms: after the old tree's death, or past expiry.
 
     Where the machine is busy, within three times the longest start of a bare Python meanwhile.
     """
-    names = ["planned", *(f"crashes-{number}" for number in range(FLEETS))]
+    names = ["planned", *(f"crashes-{number}" for number in range(CRASHES))]
     with Noise() as noise, ThreadPoolExecutor(len(names)) as pool:
         fleets = [Fleet(plane, namespace, processes, Witness(tmp_path / name), name) for name in names]
         planned, *crashing = pool.map(Trio, fleets)
-        rounds = [pool.submit(Trio.crashes, trio) for trio in crashing]
+        crashes = [pool.submit(trio.crash) for trio in crashing]
         gaps = [planned.hand_over() for _ in range(PLANNED)]
-        past = [late for each in rounds for late in each.result()]
+        past = [each.result() for each in crashes]
     for trio in (planned, *crashing):
         trio.witness.check(terms=trio.terms)
     trials.count(len(gaps), "planned handovers with default timings")
     trials.count(len(past), "crashes with default timings")
     print(f"planned: at most {max(gaps) * 1e3:.0f} ms; crashes: at most {max(past) * 1e3:.0f} ms past expiry")  # noqa: T201
-    assert len(past) == 10
     limit = max(LIMIT, 3 * noise.worst)
     assert max(gaps) < limit, sorted(gaps)
     assert min(past) > 0, sorted(past)

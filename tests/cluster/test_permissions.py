@@ -151,6 +151,7 @@ def test_printed_role_suffices_to_acquire_hand_over_and_release_each_lock(
     assert {request["objectRef"]["resource"] for request in refused} <= {"events"}
 
 
+@pytest.mark.parametrize("lock", ["lease", "configmapsleases"])
 def test_a_missing_namespace_is_reported_with_the_command_that_creates_it(
     plane: Plane, lock: str, processes: Processes
 ) -> None:
