@@ -1,4 +1,4 @@
-"""Whatever the API server, its certificate or the Lease say: one line with the mend, and no lock taken by accident."""
+"""Malformed answers, certificates and Leases: each is reported in one line with a remedy, and no lock is acquired."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ BY_A_PROCESS = (
 def test_unusable_response_is_reported_in_one_line(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, *, trials: Trials, names: list[str]
 ) -> None:
-    """Whatever comes back, to a read or a write: status 125, the reason, and the command did not run."""
+    """For any response to a read or a write: status 125, the reason, and the command did not run."""
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
     started: dict[str, Process] = {}
     for name in names:
@@ -314,7 +314,7 @@ def test_a_malformed_record_counts_as_held_and_the_error_names_object_and_field(
 
 
 def test_a_holder_name_of_a_megabyte_counts_as_held(plane: Plane, namespace: str, processes: Processes) -> None:
-    """The server accepts it, so somebody may have written it; the line stays short."""
+    """The server accepts it, so another client may have written it; the line stays short."""
     plane.api.create(lease(namespace, "x", "h" * 1_000_000, duration=1))
     said = verdict(start(processes, plane.kubeconfig(plane.new_user(), namespace)), FAILED)
     assert f"the Lease {namespace}/x is malformed: spec.holderIdentity has 1000000 characters, more than 4096" in said
@@ -408,7 +408,7 @@ WATCHES: dict[str, tuple[Callable[[], Action], str]] = {
 def test_unusable_watch_is_reported_and_the_lock_is_polled(
     own_plane: ControlPlane, proxy: HttpProxy, namespace: str, processes: Processes, trials: Trials
 ) -> None:
-    """Each candidate waits behind a holder, whom it outlives by polling."""
+    """Each candidate waits behind a holder, and polls until it is gone."""
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
     started, rules = {}, {}
     for name, (action, _) in WATCHES.items():

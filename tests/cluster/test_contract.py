@@ -1,4 +1,4 @@
-"""The contract of every lock that is kept at the API, against the real one, as who may do exactly what it needs."""
+"""The contract of every lock at the real API server, as a user with exactly the permissions of that lock."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_object_created_between_read_and_creation_is_not_overwritten(
 def test_a_write_without_a_response_is_unknown_until_the_next_read(
     place: Place, client: Client, own_plane: ControlPlane, base: Entry | None, then: str
 ) -> None:
-    """A lock of two objects that shows it in the first alone is held by nobody known."""
+    """A multilock with the handover in its primary alone has an unknown holder."""
     for there, path, resource in each(place):
         with HttpProxy(own_plane) as proxy:
             lock = client.lock(there, server=proxy.url)
@@ -354,7 +354,7 @@ def test_a_watched_version_can_be_written_over(place: Place, client: Client) -> 
 def test_a_watch_from_a_forgotten_version_ends_if_the_object_has_changed(
     own_plane: ControlPlane, namespace: str, client: Client
 ) -> None:
-    """A server that has just started knows no history: whoever held the lock meanwhile cannot be told."""
+    """A server that has just started knows no history: a holder in between is unknown."""
     places = [Place(own_plane, namespace, lock, lock) for lock in LOCKS]
     locks = [(place, client.lock(place)) for place in places]
     seen = []

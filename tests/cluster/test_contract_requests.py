@@ -1,4 +1,4 @@
-"""What kleader notes on the objects of a lock beside the record, against the real API: requests, and who was named."""
+"""Requests to a leader and handovers on the objects of a lock, at the real API server."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_request_is_not_written_over_another_version(place: Place, client: Cli
 
 
 def test_named_successor_is_read_until_the_next_write(place: Place, client: Client) -> None:
-    """Also one who keeps all annotations and writes within the same second, as a client-go candidate may."""
+    """Also one that keeps all annotations and writes within the same second, as a client-go candidate may."""
     place.plant(HELD, "term")
     lock = client.lock(place)
     written = lock.write(lock.get(), GIVEN.record, "")

@@ -187,7 +187,7 @@ def test_a_watch_passes_the_proxy_and_its_end_reaches_the_server(own_plane: Cont
 # --- what owns, and what elects
 @pytest.mark.usefixtures("garbage_collector")
 def test_objects_owned_by_a_pod_are_collected_with_it(plane: Plane, namespace: str) -> None:
-    """The owner is told by its uid: a ConfigMap of an earlier Pod of the same name goes, one of this Pod stays."""
+    """The owner is recognised by its uid: a ConfigMap of an earlier Pod of that name goes, one of this Pod stays."""
     earlier = plane.new_pod(namespace, "web-0")
     old = plane.api.create(config_map(namespace, "old", owners=[earlier]))
     plane.api.delete(path_of(earlier))

@@ -99,7 +99,7 @@ def test_the_emulation_version_counts_before_the_binary_version(coordinated: Coo
 
 
 def test_candidate_nominated_by_a_foreign_strategy_controller_leads(coordinated: Coordinated) -> None:
-    """The control plane makes the Lease, and names nobody."""
+    """The control plane creates the Lease, and nominates no candidate."""
     strategy = "example.com/by-hand"
     for identity in ("a", "b"):
         coordinated.start(identity, "1.36.0", f"--coordinated-strategy={strategy}")
@@ -275,7 +275,7 @@ def test_a_leader_with_a_slow_clock_is_replaced_without_an_overlap(
 def test_no_two_commands_run_whichever_candidate_the_control_plane_nominates(
     coordinated: Coordinated, trials: Trials
 ) -> None:
-    """Often over a living leader, or before who was named has begun; the commands do not mind being asked to stop."""
+    """Often over a living leader, or before the nominated one has begun; the commands ignore SIGTERM."""
     names = ("a", "b", "c")
     for number, identity in enumerate(names):
         coordinated.start(identity, f"1.36.{number}", "--on-loss=wait", does=("--ignore-term", "--descendant"))
@@ -339,7 +339,7 @@ def test_a_killed_elector_ends_neither_the_term_nor_the_candidacy(coordinated: C
 
 
 def test_a_leader_whose_lease_is_deleted_leads_on(coordinated: Coordinated) -> None:
-    """The control plane creates it anew, for the best candidate, which is the leader."""
+    """The control plane recreates it for the best candidate, which is the leader."""
     leader = coordinated.start("leader")
     coordinated.leads(1, "leader")
     coordinated.start("other", "1.37.0").wait_log("leader_observed", r"is leader\b")

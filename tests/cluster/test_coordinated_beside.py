@@ -1,4 +1,4 @@
-"""Standbys and hooks of coordinated candidates, beside whoever the control plane names."""
+"""Standbys and hooks of coordinated candidates, while the control plane nominates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(witness: Witness, number: int, *, standby: bool = False, after: Term | N
 def test_standby_of_the_nominated_candidate_is_dead_before_its_command_starts(
     coordinated: Coordinated, tmp_path: Path, trials: Trials
 ) -> None:
-    """Tree and all, though it is deaf; whoever had to give way has one again, and leads anew over its end."""
+    """With its tree, though it ignores SIGTERM; a candidate that stepped down starts its standby again."""
     both = {identity: Witness(tmp_path / identity) for identity in ("worse", "better")}
 
     def start(identity: str, version: str, *does: str) -> None:
@@ -75,7 +75,7 @@ def test_standby_of_the_nominated_candidate_is_dead_before_its_command_starts(
 def test_new_leader_hook_runs_once_for_each_leader_in_every_coordinated_candidate(
     coordinated: Coordinated, tmp_path: Path
 ) -> None:
-    """Oneself included, and nobody is no leader; the name comes from the lock, not from who is preferred."""
+    """For its own term too, and not for an empty holder; the name is the holder, not the preferred holder."""
 
     def seen(identity: str) -> list[str]:
         said = tmp_path / identity

@@ -1,4 +1,4 @@
-"""Fleets of kleader and of client-go's own coordinated candidates: whoever the control plane names."""
+"""Fleets of kleader's and client-go's coordinated candidates, among which the control plane nominates."""
 
 from __future__ import annotations
 

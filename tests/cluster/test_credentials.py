@@ -1,4 +1,4 @@
-"""Who kleader is to the API server: tokens, certificates and plugins, and how they are renewed under way."""
+"""Credentials for the API server: tokens, certificates and plugins, and their renewal while kleader runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def leads_as(plane: ControlPlane, fleet: Fleet, user: str) -> None:
 def test_a_replaced_token_that_is_refused_later_ends_no_term(
     own_plane: ControlPlane, fleet: Fleet, tmp_path: Path, how: str
 ) -> None:
-    """A file is read anew for each request; a kubeconfig after the first refusal."""
+    """A token file is read for each request; a kubeconfig after the first refusal."""
     old, new = own_plane.new_user(), own_plane.new_user()
     file = tmp_path / "token"
     file.write_text(own_plane.token(old) + "\n")

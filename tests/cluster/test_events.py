@@ -160,7 +160,7 @@ FAULTS: dict[str, Callable[[], Action]] = {
 
 
 def test_failed_event_is_one_debug_line(own_plane: ControlPlane, namespace: str, trials: Trials) -> None:
-    """Neither are the credentials read anew for it, which others would have to wait for."""
+    """The credentials are not read again for it, for which other requests would have to wait."""
     log = Heard()
     with HttpProxy(own_plane) as proxy:
         for fault in FAULTS.values():

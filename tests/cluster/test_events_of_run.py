@@ -1,4 +1,4 @@
-"""Events through the whole of `kleader run`: of every kind of lock, of every end of a term, and at nobody's cost."""
+"""Events of `kleader run`: for each kind of lock and each end of a term, without a delay to the election."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_a_lock_that_does_not_expire_has_no_renewals_and_no_deadline(  # noqa: P
     for_life: Callable[..., list[str]],
     tmp_path: Path,
 ) -> None:
-    """What there is not is absent, or null; who leads is told all the same."""
+    """Missing values are absent or null; the leader is reported all the same."""
     crew, state = Crew(plane, namespace, processes, witness, for_life), tmp_path / "state"
     first = crew.kleader("a", HTTP, f"--state-file={state}", "--release")
     term = witness.wait_start()

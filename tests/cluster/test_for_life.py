@@ -79,7 +79,7 @@ def test_lock_of_a_deleted_pod_is_taken_over_without_a_garbage_collector(crew: C
 def test_a_leaders_end_is_observed_at_once_after_the_api_servers_history_was_compacted(
     crew: Crew, own_plane: ControlPlane
 ) -> None:
-    """Nobody writes its lock or its Pod for months, and the API server was started since: nobody need poll for that."""
+    """Its lock and Pod were not written for months, and the API server was restarted since: no polling is needed."""
     crew.kleader("a")
     crew.witness.wait_start()
     own_plane.apiserver.stop()
@@ -237,7 +237,7 @@ def test_the_second_candidate_of_a_pod_waits_for_the_end_of_the_first(crew: Crew
 
 
 def test_processes_of_a_killed_kleader_are_dead_before_the_next_leads_in_its_pod(crew: Crew) -> None:
-    """Its elector is killed with it, and the descendant is nobody's child."""
+    """Its elector is killed with it, and the descendant is an orphan."""
     crew.kleader("a", does=["--descendant", "--ignore-term"])
     crew.witness.wait_start()
     crew.witness.wait_descendant(1)
@@ -283,7 +283,7 @@ def test_a_leader_whose_lock_or_pod_has_changed_kills_at_once(crew: Crew, sight:
 
 @pytest.mark.usefixtures("uncollected")
 def test_a_deleted_lock_belongs_to_its_owner_until_the_pod_is_gone(crew: Crew) -> None:
-    """For who saw it; its Pod may have it anew."""
+    """For a candidate that observed it; its own Pod may recreate it."""
     crew.kleader("a", "--on-loss=wait")
     crew.witness.wait_start()
     second = crew.waiting("b", behind="a")

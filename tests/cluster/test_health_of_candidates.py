@@ -1,4 +1,4 @@
-"""Who is not well leads no lock of the cluster: it gives it up in good order, and another takes it at once."""
+"""An unhealthy candidate does not compete on a cluster; an unhealthy leader steps down, and another leads at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A night of incidents, told afterwards from what kleader shows of itself: its log, Events, metrics and `status`."""
+"""A series of incidents, reconstructed from the log, the Events, the metrics and `status`."""
 
 from __future__ import annotations
 

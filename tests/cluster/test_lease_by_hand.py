@@ -61,7 +61,7 @@ def test_a_lease_cleared_by_hand_ends_the_term(fleet: Fleet, trials: Trials) -> 
 
 
 def test_foreign_label_on_the_lease_delays_neither_renewal_nor_takeover(plane: Plane, fleet: Fleet) -> None:
-    """It makes a new version of the same record: the leader renews, and no challenger's wait starts anew."""
+    """It makes a new version of the same record: the leader renews, and no challenger's wait restarts."""
     leader = fleet.start("a")
     fleet.witness.wait_start()
     fleet.waiting("b", behind="a")

@@ -1,4 +1,4 @@
-"""One's LeaseCandidate against the real API server, and what discovery says of it: called from the test."""
+"""A LeaseCandidate at the real API server, and what discovery says of it."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_lease_candidate_is_renewed_in_time(known: Known, monkeypatch: pytest.Mo
 
 
 def test_ping_without_a_new_leader_is_answered_once_more(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By then the control plane has given up those who do not answer, and believes the first answer no longer."""
+    """By then the control plane ignores candidates that do not answer, and the first answer is too old."""
     monkeypatch.setattr(candidates, "PING_TIMEOUT", 0.1)
     known.registers()
     known.gives_later(1, known.pinged(now()))

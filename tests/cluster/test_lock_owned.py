@@ -1,4 +1,4 @@
-"""The ConfigMap that a Pod owns, request by request, against the real API, as who may do exactly what it needs."""
+"""The ConfigMap that a Pod owns, request by request, at the real API server, with exactly its permissions."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_released_lock_is_free_and_created_by_the_next_leader(pods: Pods) -> Non
 
 
 def test_missing_permission_to_delete_a_released_lock_is_reported(pods: Pods) -> None:
-    """Who knows words follows all the same."""
+    """Another kleader follows all the same."""
     user = pods.plane.new_bare_user()
     pods.plane.grant(
         user, pods.namespace, role_rules(each for each in lock_permissions(LOCK, "x") if each.verb != "delete")
@@ -227,7 +227,7 @@ def test_candidate_that_loses_the_race_to_create_the_lock_writes_nothing(pods: P
 
 
 def test_candidate_whose_pod_is_gone_at_the_write_does_not_acquire(pods: Pods, proxy: HttpProxy) -> None:
-    """The garbage collector would delete it, and whoever sees it takes its owner for dead."""
+    """The garbage collector would delete it, and another candidate would take its owner for dead."""
     pods.pod("a")
     lock = pods.candidate("a", server=proxy.url)
     refused(lock.get)
@@ -368,7 +368,7 @@ def test_a_write_without_a_response_is_unknown_until_the_next_read(
 
 
 def test_a_deleted_lock_belongs_to_its_owner_until_the_owner_is_dead(pods: Pods) -> None:
-    """For who saw it; who never did finds nothing."""
+    """For a candidate that observed it; another one finds no lock."""
     pods.plant(pods.pod("b"))
     for name in ("a", "c"):
         pods.pod(name)

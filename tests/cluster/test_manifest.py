@@ -1,4 +1,4 @@
-"""What `kleader manifest` prints, given to the real API server, and a run as whom it makes."""
+"""The real API server accepts what `kleader manifest` prints, and a run uses its service account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What befalls the road to the API, and the answers on it: no overlap, and the documented outcome."""
+"""Faults of the network to the API server, and lost responses: no overlap, and the documented outcome."""
 
 from __future__ import annotations
 

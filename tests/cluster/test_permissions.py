@@ -99,7 +99,7 @@ def test_each_missing_permission_is_reported_in_a_line_and_ends_no_term(
 def test_each_missing_permission_is_reported_in_coordinated_election(
     own_plane: ControlPlane, namespace: str, processes: Processes, trials: Trials
 ) -> None:
-    """Nobody but the control plane creates the Lease; there is no election without it for want of a permission."""
+    """Only the control plane creates the Lease; without a permission there is no fallback to plain election."""
     started: list[tuple[Permission, str, Process]] = []
     for number, missing in enumerate(Place(own_plane, namespace, COORDINATED).needed()):
         place = Place(own_plane, namespace, COORDINATED, f"x{number}")

@@ -118,7 +118,7 @@ def test_label_shows_the_leader_and_is_taken_back_before_the_release(
 
 
 def test_replacement_elector_does_not_label_a_leader_that_is_stopping(labelled: Labelled) -> None:
-    """It is told what its predecessor was."""
+    """It knows its predecessor's label."""
     leader = labelled.start("a", OPTION, *PATIENTLY, does=DEAF)
     term = labelled.fleet.witness.wait_start()
     labelled.wait_role("a", "leader")

@@ -1,4 +1,4 @@
-"""What befalls supervisor, elector and command, against the real API server: no overlap, the documented outcome."""
+"""Faults of supervisor, elector and command, at the real API server: no overlap, and the documented outcome."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_a_candidates_replacement_elector_waits_for_the_holder_of_a_deleted_leas
 def test_a_candidates_replacement_elector_waits_for_the_holder_of_a_half_deleted_multilock(
     plane: Plane, fleet: Fleet, trials: Trials
 ) -> None:
-    """Whoever keeps to that half alone may live on behind a dead network, though the other half has no holder."""
+    """A candidate that uses that object alone may run behind a dead network, though the other has no holder."""
     with Proxy("127.0.0.1", plane.port) as proxy:  # type: ignore[attr-defined]
         far, near = (plane.kubeconfig(namespace=fleet.namespace, server=server) for server in (proxy.url, None))
         old = fleet.start("a", "--lock=configmap", kubeconfig=far, does=DEAF, timings=SHORTER)

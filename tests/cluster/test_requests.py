@@ -129,7 +129,7 @@ def test_throttled_leader_renews_within_its_retry_period(own_plane: ControlPlane
 def test_throttled_candidate_obeys_retry_after(
     own_plane: ControlPlane, fleet: Fleet, status: int, seconds: int, timings: Sequence[str]
 ) -> None:
-    """Within its lease duration, whatever is asked for."""
+    """Within its lease duration, for any Retry-After."""
     with HttpProxy(own_plane) as proxy:
         proxy.on(faults.answer(status, {}, {"Retry-After": str(seconds)}))
         fleet.start("a", server=proxy.url, timings=timings)

@@ -1,4 +1,4 @@
-"""`kleader resign`: the leader is asked on the lock itself, stops its command, and releases; nobody else does."""
+"""`kleader resign`: the leader is asked on the lock itself, stops its command, and releases the lock."""
 
 from __future__ import annotations
 

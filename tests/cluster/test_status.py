@@ -261,7 +261,7 @@ def test_watch_in_a_pipe_prints_a_line_for_each_change_with_its_duration(
 
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_a_watch_on_a_terminal_is_a_live_view(asks: Asks, fleet: Fleet, processes: Processes, no_color: str) -> None:
-    """With a bar for the time left; what happens scrolls by above it; colours only where nobody minds."""
+    """With a bar for the time left, and events above it; colours unless NO_COLOR is set."""
     leader = fleet.start("a")
     fleet.witness.wait_start()
     config = asks.plane.kubeconfig(namespace=asks.namespace)

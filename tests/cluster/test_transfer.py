@@ -1,4 +1,4 @@
-"""`kleader transfer`: the lock goes from one leader to the one that is named, and through nobody's hands in between."""
+"""`kleader transfer`: the lock goes from one leader to the named candidate, and no other holds it in between."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_every_record_can_be_handed_over(  # noqa: PLR0917
 def test_a_multilock_leader_can_be_asked_on_either_object(
     plane: Plane, namespace: str, processes: Processes, witness: Witness, ask: Ask
 ) -> None:
-    """At night nobody knows that there are two."""
+    """An operator may not know that there are two."""
     place = Place(plane, namespace, "endpointsleases")
     fleet = Fleet(plane, namespace, processes, witness)
     leader = fleet.start("a", *place.options, does=SLOW, kubeconfig=place.kubeconfig())

@@ -1,4 +1,4 @@
-"""kleader is upgraded on a busy machine while a fleet runs: no overlap, and whoever loses its elector ends in order."""
+"""kleader is upgraded on a busy machine while a fleet runs: no overlap, and a run without an elector ends in order."""
 
 from __future__ import annotations
 

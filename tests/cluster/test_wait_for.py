@@ -57,7 +57,7 @@ def wait(plane: Plane, namespace: str, processes: Processes) -> Wait:
 
 
 def test_wait_for_leader_ends_when_a_leader_is_observed_alive(fleet: Fleet, wait: Wait) -> None:
-    """One whose record alone is there may be dead, whatever the record says."""
+    """A holder of which only the record is known may be dead."""
     fleet.plane.api.create(lease(fleet.namespace, "x", "old", 5))
     hasty, patient, named = wait("leader", "--timeout=4s"), wait("leader"), wait("a", "--timeout=60s")
     assert hasty.wait() == NOT_YET

@@ -64,7 +64,7 @@ def test_the_explorer_finds_a_breach_without(guard: str) -> None:
 
 
 def test_a_state_reached_later_has_less_left_to_wait() -> None:
-    """The explorer's only liberty with a state: instants are told from now. The wait that is left is what it was."""
+    """The explorer changes one thing in a state: instants count from now. The wait that is left is the same."""
     story = Story()
     story.now = NOW
     story.follows()

@@ -1,4 +1,4 @@
-"""Bytes that kleader did not write: recorded ones (corpus/), and what comes of them when somebody has been at them."""
+"""Bytes that kleader did not write: recorded ones (corpus/), and mutations of them."""
 
 from __future__ import annotations
 

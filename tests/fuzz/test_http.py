@@ -1,4 +1,4 @@
-"""Whatever an API server sends is an answer, a watch event, or an error that says so; however it is cut."""
+"""Any bytes from an API server are an answer, a watch event or a reported error, however they are split."""
 
 from __future__ import annotations
 

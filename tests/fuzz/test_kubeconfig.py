@@ -1,4 +1,4 @@
-"""Whatever is in a kubeconfig, it is read, or one sentence says what is wrong with it, which holds no secret."""
+"""Any kubeconfig is read, or one sentence reports its fault without a secret."""
 
 from __future__ import annotations
 

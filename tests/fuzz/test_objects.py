@@ -1,4 +1,4 @@
-"""Whatever an object at the API says, nobody falls over it, and no owner is taken for dead who may live."""
+"""Any object from the API is read without an exception, and no living owner is taken for dead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody takes a lock because of a record that it cannot read, nor before that record's own time is over."""
+"""No candidate takes a lock because of a record that it cannot read, nor before the duration of that record is over."""
 
 from __future__ import annotations
 

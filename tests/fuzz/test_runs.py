@@ -1,4 +1,4 @@
-"""Whatever an annotation of latest runs says, it is read, and added to within its bounds."""
+"""Any annotation of latest runs is read, and extended within its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever other processes of this machine write is read: messages, lock files, /proc, sockets, durations."""
+"""Any bytes from other processes of this machine are read: messages, lock files, /proc, sockets, durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guards of killing: groups and namespaces at once, who is spared, who is dead, and the last resort."""
+"""The guards of killing: groups and namespaces at once, excluded processes, dead processes, and the last resort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guards of who kills when the supervisor does not, and of the log, for which nobody waits."""
+"""The guards of the elector that kills in the place of its supervisor, and of the log, for which no process waits."""
 
 from __future__ import annotations
 

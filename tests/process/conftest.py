@@ -1,4 +1,4 @@
-"""Candidates for the file lock, as somebody would start them, and supervisors whose elector follows a script."""
+"""Candidates for the file lock, started as an operator starts them, and supervisors whose elector follows a script."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_directory_umask_and_niceness_are_untouched(candidate: Start, tmp_path: 
 
 
 def test_json_logs_are_one_object_a_line_with_the_same_keys(candidate: Start, lock: Path) -> None:
-    """A file lock has no namespace, whoever speaks of it."""
+    """A file lock has no namespace."""
     kleader = candidate(["true"], "--log-format=json", "-v", "--user=x", name="me")
     assert kleader.wait() == 0
     lines = [json.loads(line) for line in kleader.err.splitlines()]
@@ -163,7 +163,7 @@ def test_json_logs_are_one_object_a_line_with_the_same_keys(candidate: Start, lo
 
 
 def test_text_logs_carry_no_control_characters(candidate: Start, lock: Path) -> None:
-    """Whatever the last holder wrote into the record."""
+    """For any record of the last holder."""
     lock.write_text(json.dumps({"kleader": 1, "holderIdentity": "\x1b[2Jevil\nline\u202e" + "x" * 3000}))
     with lock.open("r+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -175,7 +175,7 @@ def test_text_logs_carry_no_control_characters(candidate: Start, lock: Path) -> 
 
 
 def test_a_log_without_a_reader_delays_no_term(candidate: Start, tmp_path: Path) -> None:
-    """Stderr is a pipe, full, its reader asleep: the command is started, stopped and swept all the same."""
+    """Stderr is a full pipe whose reader sleeps: the command is started, stopped and killed all the same."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     try:
@@ -278,7 +278,7 @@ def test_a_client_certificate_is_used_in_an_image_without_dev_fd(processes: Proc
 
 
 def test_a_proc_of_another_namespace_is_refused(processes: Processes, tmp_path: Path) -> None:
-    """No tree can be proven empty in a /proc that shows somebody else's processes: nothing is started at all."""
+    """No tree can be proven empty in a /proc that shows other processes: no command starts."""
     started = tmp_path / "started"
     lock = ["--lock", f"file:{tmp_path}/the.lock", "--name", "job"]
     run = processes.start(["unshare", "--pid", "--fork", *KLEADER, "run", *lock, "--", "touch", str(started)])

@@ -1,4 +1,4 @@
-"""The deadlines hold whatever the elector says or does not, and whoever is stopped meanwhile."""
+"""The deadlines hold whatever the elector sends, and whichever process is stopped meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process with the network: what it does whatever becomes of the network."""
+"""The elector as a process: its session, its priority, its end and its replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file lock: the kernel decides, and whatever is killed, stopped, removed or full, no two lead."""
+"""The file lock: no two candidates lead, whichever process is killed or stopped, or if the disk is full."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_three_candidates_hand_over_in_turn(candidate: Start, witness: Witness, 
 
 @pytest.mark.slow
 def test_candidate_reports_a_held_lock_file_without_a_record(candidate: Start, witness: Witness, lock: Path) -> None:
-    """Else whoever reads the log would not know that it waits."""
+    """Otherwise a reader of the log would not know that it waits."""
     leader = candidate(witness.command(), name="leader")
     witness.wait_start()
     os.truncate(lock, 0)
@@ -167,7 +167,7 @@ def test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_proces
 
 
 def test_a_waiting_file_elector_dies_with_its_supervisor(candidate: Start, witness: Witness) -> None:
-    """There is nothing to guard yet, and nobody to lead."""
+    """There is no command yet."""
     first = candidate(witness.command(), name="first")
     witness.wait_start()
     second = candidate(witness.command(), name="second")

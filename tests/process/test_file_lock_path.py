@@ -1,4 +1,4 @@
-"""The file lock's path: whatever it names by now, a newcomer waits for the end of who leads."""
+"""The file lock's path: a new candidate waits for the end of the leader, whatever file the path names now."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def as_a_stranger(do: Callable[[], object], *, own_namespace: bool) -> int:
 
 @pytest.mark.parametrize("own_namespace", [False, True], ids=["a user", "root of a user namespace"])
 def test_other_users_cannot_block_a_lock_file(candidate: Start, *, own_namespace: bool) -> None:
-    """By whatever it can bind, open and lock; it knows the path, and what the lock of an older kleader was called."""
+    """By any socket, file or lock that it can open; it knows the path, and the name of an older kleader's lock."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         place.chmod(0o755)

@@ -97,7 +97,7 @@ def test_a_user_has_one_lock_file_however_its_candidates_are_started(as_user: As
 def test_lock_file_removed_with_its_directory_is_still_held_by_its_leader(
     as_user: As, home: Path, witness: Witness
 ) -> None:
-    """Whoever tidies its home directory up must not have two leaders of it."""
+    """A user who cleans up the home directory must not get two leaders."""
     leader = as_user("cron", "run", *LOCK, "--", *witness.command("--ignore-term"))
     witness.wait_start()
     (home / ".local/state/kleader").rename(home / "away")

@@ -1,4 +1,4 @@
-"""Who is not well does not contend, and a leader that is not ends its term in good order; on the file lock."""
+"""An unhealthy candidate does not compete, and an unhealthy leader steps down; on the file lock."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_candidate_contends_from_its_first_healthy_check(
 
 
 def test_an_unhealthy_candidate_does_not_contend(candidate: Start, witness: Witness, well: Path) -> None:
-    """It waits in no flock(2): the free lock stays free, and goes to whoever is well first."""
+    """It waits in no flock(2): the free lock stays free, and goes to the first healthy candidate."""
     well.touch()
     first = candidate(witness.command(), name="first")
     witness.wait_start()
@@ -179,7 +179,7 @@ def test_a_signal_ends_an_unhealthy_candidate(candidate: Start, well: Path, numb
 
 
 def test_a_lock_that_an_unhealthy_candidate_may_hold_is_released(scripted: Scripted, heard: Heard, well: Path) -> None:
-    """Its elector ends as at any end, and the next one is told that there was one."""
+    """Its elector ends as at any end, and the next one knows that there was one."""
     well.touch()
     again = well.with_name("again")
     kleader = scripted(["sleep", "600"], [], *health(well), next=[[0, "acquired", lead(60, 70)]])

@@ -310,7 +310,7 @@ def test_without_an_election_on_new_leader_does_not_run(alone: Start) -> None:
 
 
 def test_no_subreaper_inherits_the_lock(candidate: Start, witness: Witness, tmp_path: Path) -> None:
-    """Or a hook that is stopped with its keeper would keep the lock from whoever leads next."""
+    """Otherwise a hook that is stopped with its subreaper would keep the lock from the next leader."""
     brood = tmp_path / "brood"
     kleader = candidate(witness.command(), f"--on-new-leader={shell(f'echo $PPID >{brood}; sleep 600')}")
     witness.wait_start()

@@ -216,7 +216,7 @@ READ_ONLY = 'mount -t tmpfs -o ro none /run && mount -o remount,bind,ro / && exe
 
 
 def test_a_kleader_in_a_read_only_container_answers_from_inside_and_outside(processes: Processes) -> None:
-    """Who is beside it shares the network alone, as a sidecar does."""
+    """The other container shares only the network, as a sidecar does."""
     name = f"read-only-{os.getpid()}"
     mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
     words = [*KLEADER, "run", "--leader-elect=false", f"--name={name}", "--", "sleep", "60"]

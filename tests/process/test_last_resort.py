@@ -85,7 +85,7 @@ if cgroups.may_be_made():
 def test_the_elector_kills_the_commands_group_when_its_killer_fails(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its supervisor is dead, and nobody else is left to do it. What has another start time is another process."""
+    """Its supervisor is dead, and no other process can do it. A process with another start time is another process."""
     command = processes.start(["setsid", "sh", "-c", "sleep 600 & echo $!; wait"])
     wait_until(lambda: "\n" in command.out, "the command")
     tracker = ProcessTracker(1, -1, "KLEADER_TERM_none")

@@ -107,7 +107,7 @@ def test_the_stop_signal_goes_to_the_main_process_or_to_its_group(
 def test_an_ended_command_is_restarted_as_requested(
     candidate: Start, tmp_path: Path, restart: str, status: int, runs: int
 ) -> None:
-    """After its tree was swept, with a pause, under the same token."""
+    """After its tree was killed, with a pause, under the same token."""
     first = tmp_path / "brood"
     brood = f"brood={first}; test ! -e $brood || brood=$brood-2"
     script = f'echo "$KLEADER_FENCING_TOKEN"; {brood}; {" ".join(BROOD)} daemons 3 $brood; exit {status}'
@@ -126,7 +126,7 @@ def test_an_ended_command_is_restarted_as_requested(
 
 
 def test_many_sigterms_in_a_row_count_as_two(candidate: Start, witness: Witness) -> None:
-    """One that comes while the tree is swept does not let go of what lives."""
+    """One that comes while the tree is killed leaves no process alive."""
     kleader = candidate(witness.command("--ignore-term", "--descendant"))
     witness.wait_descendant()
     kleader.signal(signal.SIGTERM)
@@ -148,7 +148,7 @@ def test_many_sigterms_in_a_row_count_as_two(candidate: Start, witness: Witness)
 def test_an_exec_that_fails_while_leading_gives_the_same_status_after_the_release(
     candidate: Start, tmp_path: Path, content: bytes, why: str, named: str
 ) -> None:
-    """Nobody is told before that it was started."""
+    """No log line says before that it was started."""
     program = tmp_path / "program"
     program.write_bytes(content)
     program.chmod(0o755)
@@ -169,7 +169,7 @@ def test_the_command_dies_with_its_supervisor(alone: Start, witness: Witness) ->
 
 
 def test_sigterm_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: Path) -> None:
-    """PID 1 has no default action: the signal is kept until there is somebody to take it."""
+    """PID 1 has no default action: the signal stays blocked until a process takes it."""
     kleader = candidate(["sleep", "600"], before=IN_NAMESPACE)
     first = as_pid_1(kleader)
     wait_until(lambda: masked(first, "SigBlk", signal.SIGTERM), "its mask")
@@ -179,7 +179,7 @@ def test_sigterm_at_any_moment_of_the_start_ends_pid_1(candidate: Start, lock: P
 
 @pytest.mark.slow
 def test_a_file_elector_stopped_while_it_acquires_blocks_no_candidate(candidate: Start, witness: Witness) -> None:
-    """It is replaced, and its candidate contends again; one that nobody saw, so short was the term, does not count."""
+    """It is replaced, and its candidate contends again; a term too short to be observed does not count."""
     terms = stopped = 0
     while stopped < 5:
         kleader = candidate(witness.command("--exit-after=0"))

@@ -261,7 +261,7 @@ def test_the_first_request_counts_and_outlives_the_elector_that_received_it(
 def test_if_the_elector_is_dead_at_the_end_the_next_one_makes_the_handover(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path, tmp_path: Path
 ) -> None:
-    """With --on-loss wait too, where the next candidacy is told of by who has been one before."""
+    """Also with --on-loss wait, after an earlier candidacy."""
     full = tmp_path / "full"
     script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR]]
     kleader = scripted(
@@ -340,7 +340,7 @@ def test_a_loss_while_stepping_down_prevents_the_release(
 def test_a_step_down_while_the_tree_is_killed_before_a_restart_prevents_the_restart(
     scripted: Scripted, witness: Witness, heard: Heard, flag: Path
 ) -> None:
-    """The sweep is held up by a process that the supervisor may not kill."""
+    """A process that the supervisor may not kill delays the end of the killing."""
     script = [[0, "acquired", lead(60, 70)], [str(flag), "stepdown", HEIR]]
     command = witness.command("--descendant", f"--exit-when={flag.with_name('end')}")
     kleader = scripted(command, script, "--restart=always", fault="may not kill")

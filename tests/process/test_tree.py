@@ -269,7 +269,7 @@ def test_processes_older_than_kleader_survive_it(processes: Processes, lock: Pat
 def test_a_replacement_file_elector_does_not_kill_processes_older_than_kleader(
     processes: Processes, lock: Path, tmp_path: Path
 ) -> None:
-    """Which is told of the command's processes in the middle of a term, and kills what is left of them."""
+    """It learns of the command's processes during a term, and kills those that are left."""
     pids = tmp_path / "pids"
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
     script = f"sleep 600 & echo $! >{pids}; exec {run} sh -c 'echo $$ >>{pids}; exec sleep 601'"
@@ -291,7 +291,7 @@ def test_a_replacement_file_elector_does_not_kill_processes_older_than_kleader(
 def test_process_started_by_a_sibling_while_kleader_waits_is_not_killed(
     processes: Processes, candidate: Start, lock: Path, tmp_path: Path
 ) -> None:
-    """Its parent has ended before the command began, and nobody has seen it below that."""
+    """Its parent ended before the command began, and it was never found below kleader."""
     first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
     first.wait_log("command_started")
     run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- true"

@@ -30,7 +30,7 @@ signal.pause()
 
 @pytest.mark.slow
 def test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor(processes: Processes) -> None:
-    """Nobody can find it once its parent is init: no marker in its environment, and younger than the last look."""
+    """It cannot be found once its parent is init: it has no marker, and is younger than the last scan."""
     command = [sys.executable, "-I", "-S", "-c", COMMAND]
     kleader = processes.start([sys.executable, "-m", "tests.process.unrivalled", *command])
     wait_until(lambda: "\n" in kleader.out, "the daemon")

@@ -1,4 +1,4 @@
-"""A real supervisor with a real elector, on a lock in memory that nobody else wants: `unrivalled.py COMMAND …`.
+"""A real supervisor with a real elector, on a lock in memory without another candidate: `unrivalled.py COMMAND …`.
 
 The elector looks at the tree when the term begins, and then only where it has a reason; and it is slow to notice that
 the supervisor is dead.

@@ -1,4 +1,4 @@
-"""What a fault is: whom it may hit, how it is brought about and undone, and what it needs of the machine."""
+"""A fault: which processes it may hit, how it is caused and undone, and what it needs of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""client-go's candidates beside kleader's, and what befalls them.
+"""client-go's candidates beside kleader's, and their faults.
 
 One thing is promised there, and judged: no process of an earlier term of kleader's is alive when anybody's command
 starts. How long a rival's own command lives is the rival's affair; so the witness looks at when it starts.

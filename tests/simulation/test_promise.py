@@ -45,7 +45,7 @@ def test_no_two_commands_run_and_a_candidate_leads_once_the_faults_are_over(tria
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_fault_of_the_model_occurs_within_600_seeds() -> None:
-    """A fault that nobody meets any more would prove nothing, and not be missed."""
+    """A fault that no longer occurs would prove nothing, and its absence would not be noticed."""
     known = {
         *REQUEST_FAULTS,
         *WATCH_FAULTS,
@@ -87,7 +87,7 @@ def test_an_overlap_of_client_go_with_itself_is_no_failure_of_kleader(seed: int,
     ("seed", "kind"), [(2426325091, "from annotation, client-go"), (2426375688, "multilock, any length")]
 )
 def test_a_candidate_that_the_model_keeps_from_leading_is_no_failure(seed: int, kind: str) -> None:
-    """It kills an elector after the last fault, or lets nobody start beside what was just deleted."""
+    """It kills an elector after the last fault, or lets no candidate start after a deletion."""
     assert schedule(seed, kind).play_or_fail() is None
 
 
@@ -120,7 +120,7 @@ def test_a_leader_whose_renewals_an_operator_has_hidden_is_waited_for(seed: int,
 
 
 def test_a_candidates_old_record_restored_by_an_operator_begins_no_term() -> None:
-    """To an earlier state, over one who has taken it unseen, while an answer is owed."""
+    """To an earlier state, over a holder that took it unobserved, while a response is missing."""
     assert schedule(965951680, "annotation").play_or_fail() is None
 
 
@@ -130,7 +130,7 @@ def test_a_candidates_old_record_restored_in_one_object_of_a_multilock_begins_no
 
 
 def test_a_leader_whose_lock_was_recreated_for_it_steps_down_for_a_preferred_candidate() -> None:
-    """It never did: that one reading was of a lock that nobody had written yet, and every write after it succeeded."""
+    """It never did: its one read was of a lock without a holder, and every write after it succeeded."""
     assert schedule(499979177429, "coordinated").play_or_fail() is None
 
 
@@ -150,7 +150,7 @@ def test_an_overlap_after_an_operator_deletes_a_lock_unobserved_is_no_failure() 
 
 
 def test_a_leader_past_its_deadline_sends_no_request() -> None:
-    """Its elector was stopped while its lock was created anew for it."""
+    """Its elector was stopped while its lock was recreated for it."""
     assert schedule(965844014, "coordinated").play_or_fail() is None
 
 

@@ -64,7 +64,7 @@ def leading() -> Slowest:
 
 
 def test_a_supervisor_stopped_while_it_kills_leaves_no_process_past_its_kill_budget() -> None:
-    """The kernel's timer, then the elector's sweep of what is left: all within the kill budget."""
+    """The kernel's timer, then the elector kills the rest: all within the kill budget."""
     machine = leading()
     machine.until(6 + K * KILLS_FOR - 0.001)
     machine.supervisor.pause(5)

@@ -1,4 +1,4 @@
-"""The API server's audit log: who asked for what, counted by the server itself."""
+"""The API server's audit log: the requests of each user, counted by the server itself."""
 
 from __future__ import annotations
 

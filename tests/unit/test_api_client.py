@@ -1,4 +1,4 @@
-"""A call is bounded as a whole, happens once, and its answer is nobody else's. Over plain TCP, on this machine."""
+"""A call has one time limit, is sent once, and gets its own answer. Over plain TCP, on this machine."""
 
 from __future__ import annotations
 

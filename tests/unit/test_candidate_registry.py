@@ -1,4 +1,4 @@
-"""The list of candidates: what a candidate writes into it, and what a reader makes of whatever is there."""
+"""The list of candidates: what a candidate writes into it, and what a reader makes of any entry."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_lease_was_never_held_only_if_no_candidate_has_written_it(
 
 
 def test_candidate_is_renewed_when_a_nominated_one_does_not_lead_in_time(lock: CoordinatedLease) -> None:
-    """After a nomination that is not written the candidate wakes the control plane; not while somebody leads."""
+    """After a nomination without a write the candidate wakes the control plane; not while a candidate leads."""
     candidate = cast("Watched", lock.candidate)
     lock.observed(lease(WRITTEN | {"holderIdentity": ""}))
     assert candidate.told == []

@@ -298,7 +298,7 @@ def test_conflicts_without_end_do_not_spin() -> None:
 
 
 def test_a_multilock_watch_event_before_a_failed_write_is_read_again() -> None:
-    """It may be what this very write did to the first of both: nobody would ever see both as they are."""
+    """It may be this write's own change of the first object: no candidate would ever observe both as they are."""
     story = Story(is_multilock=True).follows().waits(15)
     story.sees(story.lock("other")).fails(Kind.CONFLICT)
     story.asked(e.Unwatch)
@@ -312,7 +312,7 @@ def test_a_multilock_whose_watch_has_ended_is_read_before_the_next_write() -> No
 
 
 def test_a_candidate_that_may_write_only_one_object_of_a_multilock_ends() -> None:
-    """Half a write starts the wait of the others anew: the first to try would keep all from the lock."""
+    """A half done write restarts the wait of the others: the first to try would keep every candidate from the lock."""
     story = Story(is_multilock=True).follows().waits(15).fails(Kind.DENIED, half_done=True)
     assert story.asked(e.AcquireFailed).status == FAILED
 

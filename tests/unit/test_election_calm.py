@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: no spinning, nobody waits for ever, deadlines only move forward."""
+"""In any order of events: no spinning, no endless wait, and deadlines move only forward."""
 
 from __future__ import annotations
 

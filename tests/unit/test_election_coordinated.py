@@ -1,4 +1,4 @@
-"""Coordinated election: the control plane names; who is named leads when all before must have ended."""
+"""Coordinated election: a candidate that the control plane nominates leads when every earlier holder has expired."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_candidate_that_observed_no_earlier_leader_waits_a_whole_lease_duratio
 
 
 def test_a_read_may_have_missed_a_holder_in_between() -> None:
-    """Between two reads somebody else may have been named over the empty holder, and have led."""
+    """Between two reads another candidate may have been nominated over the empty holder, and have led."""
     story = Coordinated()
     story.follows(story.lock("")).tell(e.WatchEnded()).waits(10)
     story.reads(story.naming()).writes()
@@ -116,7 +116,7 @@ def test_a_read_may_have_missed_a_holder_in_between() -> None:
 
 
 def test_the_earlier_holder_that_expires_last_is_waited_for() -> None:
-    """Who was named over a holder and wrote has given no sign yet that the holder is dead."""
+    """A write of a nominated candidate does not prove that the earlier holder is dead."""
     story = Coordinated()
     story.follows(story.lock("first", duration=60)).waits(1)
     story.sees(story.naming("second")).sees(story.lock("second")).waits(1)
@@ -126,7 +126,7 @@ def test_the_earlier_holder_that_expires_last_is_waited_for() -> None:
 
 
 def test_a_nomination_without_a_write_hides_no_earlier_leader() -> None:
-    """The 5 s of the control plane's own record say nothing of who led before it."""
+    """The 5 s of the control plane's own record say nothing about the leader before."""
     story = Coordinated()
     story.follows(story.naming("second")).waits(6)
     story.sees(story.naming()).writes()
@@ -339,7 +339,7 @@ def test_only_a_nominated_candidate_writes_the_lock() -> None:
 
 
 def test_a_record_of_an_earlier_process_of_the_same_identity_is_waited_for() -> None:
-    """The control plane names nobody over a holder that it would name."""
+    """The control plane nominates no candidate over a holder that it prefers."""
     story = Coordinated()
     story.follows(story.lock(ME, "term-0")).idles(14.9)
     story.waits(0.1).asked(e.Write)
@@ -347,7 +347,7 @@ def test_a_record_of_an_earlier_process_of_the_same_identity_is_waited_for() -> 
 
 
 def test_a_plain_candidate_waits_its_own_lease_duration_for_a_nominated_holder() -> None:
-    """The 5 s of a naming say nothing of who led before it."""
+    """The 5 s of a nomination say nothing about the leader before."""
     story = Coordinated(coordinated=False)
     story.follows(story.naming("other")).idles(14.9)
     story.waits(0.1).asked(e.Write)
@@ -373,7 +373,7 @@ def test_another_candidates_nomination_is_reported_as_the_leader() -> None:
 @pytest.mark.parametrize("incarnation", ["", TERM])
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_leader_that_is_nominated_again_has_lost_at_once(incarnation: str, *, replaced: bool) -> None:
-    """Somebody may have been named, and have led, in between."""
+    """Another candidate may have been nominated and have led in between."""
     me = candidate(coordinated=True)
     story = Coordinated(resumed(me, START - 1, acquired=7, transitions=4)) if replaced else Coordinated().leads()
     (story.wakes() if replaced else story.waits(2).fails(Kind.CONFLICT)).reads(story.naming(incarnation=incarnation))
@@ -558,7 +558,7 @@ def test_a_replacement_elector_in_plain_election_waits_a_whole_lease_duration() 
 
 
 def test_a_candidate_nominated_under_an_old_annotation_does_not_lead_on_in_plain_election() -> None:
-    """Somebody may have been named in between."""
+    """Another candidate may have been nominated in between."""
     story = Story(resumed(candidate(), START - 1, acquired=5, transitions=3)).wakes()
     named = story.lock(ME, TERM)
     story.reads(replace(named, record=replace(named.record, acquired=None)))

@@ -44,7 +44,7 @@ def leads_at(story: Story) -> float:
 
 @pytest.mark.parametrize("told", [False, True], ids=["read without a record", "read as missing, told without a record"])
 def test_a_nominated_candidate_waits_for_a_leader_hidden_by_a_lock_without_a_record(*, told: bool) -> None:
-    """Hands have replaced it; the old leader, which does not know, was seen to renew long ago."""
+    """An operator has replaced it; the old leader does not know, and was last observed to renew long ago."""
     story = Coordinated()
     story.follows(story.lock("other")).waits(4)
     looked = cut_off(story, 14)
@@ -72,7 +72,7 @@ def test_a_leader_between_two_reads_of_a_lock_without_a_record_is_waited_for() -
 
 
 def test_a_candidate_that_reads_its_nomination_waits_for_a_leader_that_renewed_unobserved() -> None:
-    """Over a shorter record, by hands, of which it had not been told."""
+    """Over a shorter record of an operator, which it had not observed."""
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(4)
     looked = cut_off(story, 14)
@@ -94,7 +94,7 @@ def test_a_read_of_a_shorter_record_shortens_no_wait_for_an_earlier_leader() -> 
 
 
 def test_an_unchanged_short_record_is_waited_for_with_the_candidates_own_duration() -> None:
-    """It took the lock from a record that hands had made shorter, and had it taken away likewise: 5 s both times."""
+    """An operator shortened the record twice, and another candidate led in between: the record has 5 s both times."""
     story = Story()
     story.follows(story.lock("nobody", duration=5)).waits(3).tell(e.WatchEnded(denied=True))
     story.waits(2).reads(story.lock("nobody", duration=5))
@@ -128,7 +128,7 @@ def test_a_read_of_a_lock_without_a_record_shortens_no_wait_for_an_earlier_leade
 
 
 def test_a_release_that_is_read_ends_every_wait() -> None:
-    """Who gives a lock up has seen to it that all before are dead."""
+    """A candidate releases only when every earlier leader is dead."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3)
     looked = cut_off(story, 50)
@@ -149,14 +149,14 @@ def test_a_watch_that_begins_with_an_old_version_shortens_no_wait() -> None:
 
 
 def test_a_release_that_a_watch_delivers_late_is_followed_by_a_write_at_once() -> None:
-    """The conflict check of the write decides; who wins it waits for nobody."""
+    """The conflict check of the write decides; the winner need not wait."""
     story = Story()
     story.follows(story.lock("long", duration=60)).waits(3).tell(e.WatchEnded()).reads(None)
     story.sees(story.lock("")).writes().asked(e.Acquired)
 
 
 def test_one_object_of_a_multilock_watched_from_an_old_version_shortens_no_wait() -> None:
-    """Of the half that is gone it has no version; what it tells was there before one who has that half alone."""
+    """The watch has no version of the missing object, and reports an earlier state of it than its present holder."""
     story = Story(is_multilock=True)
     free = story.lock("")
     one, other = (free.record, ""), (story.lock("long", duration=60).record, "")
@@ -168,7 +168,7 @@ def test_one_object_of_a_multilock_watched_from_an_old_version_shortens_no_wait(
 
 
 def test_a_multilock_object_recreated_before_its_watch_began_is_waited_for() -> None:
-    """It was missing; its holder has created it anew, and renewed, and hands put back what was there before."""
+    """It was missing; its holder recreated it and renewed, and an operator restored the earlier state."""
     story = Story(is_multilock=True)
     dead, single = (story.lock("dead").record, ""), (story.lock("single", duration=60).record, "")
     story.follows(replace(story.lock(UNKNOWN, duration=60), components=(dead, single))).waits(3).tell(e.WatchEnded())
@@ -179,7 +179,7 @@ def test_a_multilock_object_recreated_before_its_watch_began_is_waited_for() -> 
 
 
 def test_a_leader_of_one_object_of_a_multilock_is_not_taken_for_a_nominated_candidate() -> None:
-    """The other half, without an acquireTime, is of hands; so is the shorter record over who took it."""
+    """An operator wrote the other object without an acquireTime, and a shorter record over its next holder."""
     story = Story(is_multilock=True)
     hands, single = (story.lock("hands", acquired=None).record, ""), (story.lock("single", duration=60).record, "")
     story.follows(replace(story.lock("hands", duration=5, acquired=None), components=(hands, hands))).waits(1)
@@ -193,7 +193,7 @@ def test_a_leader_of_one_object_of_a_multilock_is_not_taken_for_a_nominated_cand
 
 
 def test_an_old_record_that_is_restored_restarts_the_wait() -> None:
-    """Hands have restored it from a backup: its holder may have renewed until just before."""
+    """An operator restored it from a backup: its holder may have renewed until just before."""
     story = Story()
     old = story.lock("other")
     story.follows(old).waits(3)
@@ -266,7 +266,7 @@ def test_a_nomination_read_over_an_earlier_one_shortens_no_wait_for_an_earlier_l
 
 @pytest.mark.parametrize("longest", [15, 60])
 def test_a_multilock_half_written_by_the_previous_elector_shortens_no_wait(longest: int) -> None:
-    """Hands write both halves then, for a shorter time."""
+    """An operator then writes both objects with a shorter duration."""
     story = Story(resume_waiting(candidate(is_multilock=True), TERM, START, longest=longest)).wakes()
     story.reads(replace(story.lock(ME, TERM), incomplete=True)).waits(1)
     story.sees(story.lock("short", duration=5))
@@ -285,7 +285,7 @@ def test_a_multilock_half_written_a_moment_ago_shortens_no_wait() -> None:
 
 
 def test_a_candidate_that_starts_before_the_lock_exists_waits_no_longer_for_a_crashed_leader() -> None:
-    """Its watch began without a version, and has told all since."""
+    """Its watch began without a version, and has reported every change since."""
     story = Coordinated().wakes().reads(None)
     story.waits(1).sees(story.naming("other", pristine=True))
     for _ in range(10):

@@ -162,7 +162,7 @@ def test_wait_live_gives_up_when_another_candidate_takes_one_object() -> None:
 
 @pytest.mark.parametrize("fault", ["", "it is malformed"])
 def test_wait_live_does_not_take_a_missing_record_for_a_release(fault: str) -> None:
-    """Hands have replaced the object, or spoiled it, and the holder may be dead."""
+    """An operator has replaced or broken the object, and the holder may be dead."""
     story = Story(live=True).follows()
     assert not story.sees(Observed(Record(), version="900", fault=fault)).all(e.AcquireFailed)
 

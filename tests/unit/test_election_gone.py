@@ -126,7 +126,7 @@ def test_a_holding_candidate_that_may_not_go_on_ends_without_a_release() -> None
 
 
 def test_a_holding_candidate_that_ends_lets_the_lock_run_out() -> None:
-    """An empty holder would say that all who led before are dead."""
+    """An empty holder would say that every earlier leader is dead."""
     story = Story().follows().sees(None).waits(15).writes()
     assert not story.tell(e.AllProcessesExited(release=True)).asked(e.Released).released
 
@@ -160,7 +160,7 @@ def test_a_second_read_of_a_missing_lock_does_not_restart_the_wait() -> None:
 
 
 def test_a_deletion_that_a_watch_delivers_late_shortens_no_wait() -> None:
-    """The creation conflicts; who has the lock is waited for in full."""
+    """The creation conflicts; the new holder is waited for in full."""
     story = Story().follows(Story().lock("short", duration=5)).waits(1).sees(None).waits(15)
     story.fails(Kind.CONFLICT).waits(2).reads(story.lock("long", duration=60)).idles(59.9)
     story.waits(0.1).asked(e.Write)
@@ -173,7 +173,7 @@ def test_a_deleted_lock_that_its_leader_recreates_is_held() -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_deleted_lock_that_is_recreated_without_a_record_is_not_free(*, told: bool) -> None:
-    """Nobody has given it up: the control plane does so with the Endpoints of a Service, and a manifest with others."""
+    """No holder released it: the control plane recreates the Endpoints of a Service, and a manifest other objects."""
     story = Story().follows(Story().lock("other", duration=40)).waits(30)
     bare = Observed(Record(), version="900")
     if told:
@@ -187,7 +187,7 @@ def test_a_deleted_lock_that_is_recreated_without_a_record_is_not_free(*, told: 
 
 
 def test_a_lock_recreated_twice_without_a_record_restarts_the_wait() -> None:
-    """Whoever had it in between may run; a conflict alone tells of it."""
+    """A holder in between may run; only the conflict shows it."""
     story = Story().follows().sees(None).sees(Observed(Record(), version="900")).waits(15)
     story.fails(Kind.CONFLICT).waits(2).reads(Observed(Record(), version="902"))
     story.idles(14.9)
@@ -212,7 +212,7 @@ def test_a_missing_lock_after_an_unanswered_creation_begins_no_term_sooner() -> 
 
 
 def test_a_lock_without_a_record_after_an_unanswered_creation_is_not_free() -> None:
-    """Likewise, where it was replaced rather than deleted."""
+    """The object was replaced, not deleted."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(40).reads(Observed(Record(), version="900"))
     assert "acquiring it in 15s" in story.asked(e.Report).message
     story.idles(14.9)
@@ -220,14 +220,14 @@ def test_a_lock_without_a_record_after_an_unanswered_creation_is_not_free() -> N
 
 
 def test_another_holders_lock_after_an_unanswered_creation_is_not_acquired_sooner() -> None:
-    """Likewise, where hands put a shorter record over whoever took it."""
+    """An operator wrote a shorter record over the new holder."""
     story = Story().wakes().reads(None).fails(Kind.UNREACHABLE).waits(8)
     story.reads(story.lock("nobody", duration=5)).idles(14.9)
     story.waits(0.1).writes().asked(e.Acquired)
 
 
 def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
-    """It may be of who had it; but the control plane changes the Endpoints of a Service as often as it likes."""
+    """It may be an earlier holder's; but the control plane changes the Endpoints of a Service at any time."""
     story = Story().wakes().reads(bare := Observed(Record(), version="900")).fails(Kind.CONFLICT).waits(2)
     story.reads(replace(bare, version="901")).idles(9)
     story.sees(replace(bare, version="902")).idles(5.9)
@@ -235,7 +235,7 @@ def test_a_conflict_on_a_lock_without_a_record_is_waited_for_once() -> None:
 
 
 def test_a_lock_created_by_another_and_deleted_is_not_free() -> None:
-    """Who creates it next starts nothing for a lease duration: that candidate may run, and not have noticed."""
+    """The next creator starts no command for a lease duration: that candidate may run without having noticed."""
     story = Story().wakes().reads(None).fails(Kind.CONFLICT).reads(None).waits(2).reads(None)
     assert story.asked(e.Write).base is None
     story.writes().renews(14.9)
@@ -256,7 +256,7 @@ def test_the_replacement_of_a_waiting_elector_waits_out_the_longest_observed_dur
 
 
 def test_a_later_holder_does_not_shorten_a_replacement_electors_wait() -> None:
-    """Who had it may run beside a holder that hands have let in."""
+    """The earlier holder may run beside one that an operator has written."""
     story = (
         Story(resume_waiting(candidate(), TERM, START, longest=60)).waits(10).reads(Story().lock("other", duration=5))
     )
@@ -265,7 +265,7 @@ def test_a_later_holder_does_not_shorten_a_replacement_electors_wait() -> None:
 
 
 def test_the_longest_observed_duration_holds_for_every_later_wait() -> None:
-    """Whoever had it may have come back unseen."""
+    """The earlier holder may have come back unobserved."""
     story = Story()
     story.follows(story.lock("other", duration=200)).waits(200).writes().asked(e.Acquired)
     story.tell(e.Restart("term-2")).reads(story.lock("other")).idles(199.9)
@@ -294,7 +294,7 @@ def halves(story: Story, primary: Observed | None, secondary: Observed | None) -
 
 
 def test_a_recreated_object_of_a_multilock_begins_a_term_only_after_a_lease_duration() -> None:
-    """It may have been there and been deleted again just before, by who keeps to the missing object alone."""
+    """A candidate that uses the missing object alone may have created it, and it may have been deleted just before."""
     story = Story(is_multilock=True).follows()
     story.sees(halves(story, story.lock("other"), None)).waits(15)
     assert story.pending(e.Write).base is not None
@@ -307,7 +307,7 @@ def test_a_recreated_object_of_a_multilock_begins_a_term_only_after_a_lease_dura
 
 
 def test_a_multilock_with_a_missing_object_is_not_free_though_the_other_is_released() -> None:
-    """Whoever keeps to the missing half alone may live on."""
+    """A candidate that uses the missing object alone may still run."""
     story = Story(is_multilock=True)
     other = story.lock("other")
     story.follows(halves(story, other, other))
@@ -400,7 +400,7 @@ def test_a_new_candidacy_waits_for_an_observed_holder_whose_lock_is_deleted() ->
 
 
 def test_a_new_candidacy_waits_for_an_observed_holder_with_a_longer_duration() -> None:
-    """Whoever has never seen the lock held takes a deleted one at once."""
+    """A candidate that never observed a holder takes a deleted lock at once."""
     story = Story().leads().waits(2).fails(Kind.CONFLICT).reads(Story().lock("long", duration=60))
     story.tell(e.Restart("term-2")).reads(story.lock("short", duration=5))
     story.idles(59.9)

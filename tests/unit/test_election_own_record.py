@@ -45,7 +45,7 @@ def may_run_until(renewed: float) -> float:
 
 
 def test_a_candidates_old_record_restored_over_a_leader_begins_no_term() -> None:
-    """Hands have put it there; the leader may not know, and renew nothing more."""
+    """An operator has restored it; the leader may not know, and may renew no more."""
     story = Story()
     claim = story.wakes().reads(None).landed()
     story.fails(Kind.CONFLICT).reads(story.lock("other")).waits(3).sees(story.lock("other"))
@@ -55,7 +55,7 @@ def test_a_candidates_old_record_restored_over_a_leader_begins_no_term() -> None
 
 
 def test_a_candidates_old_record_read_over_a_leader_begins_no_term() -> None:
-    """Likewise; and the leader has renewed unseen."""
+    """An operator has restored it, and the leader has renewed unobserved."""
     story = Story()
     claim = story.wakes().reads(None).landed()
     story.fails(Kind.CONFLICT).reads(story.lock("other")).waits(3)
@@ -78,7 +78,7 @@ def test_a_multilock_write_that_the_watch_shows_object_by_object_begins_a_term_a
 
 
 def test_a_restored_record_of_a_multilock_with_another_holder_in_between_begins_no_term() -> None:
-    """Whoever had that half may lead by it alone."""
+    """The holder of that object may lead by it alone."""
     story = Story(is_multilock=True).follows().waits(15)
     claim = story.landed()
     own = (claim.record, claim.incarnation)
@@ -99,7 +99,7 @@ def test_a_write_that_the_watch_shows_before_its_response_begins_a_term_at_once(
 
 @pytest.mark.parametrize("older", [0, 1_000_000])
 def test_a_candidates_own_record_in_a_new_version_begins_no_term(older: int) -> None:
-    """Its answer was lost; then another has taken it over, unseen, and hands have restored it, or an earlier one."""
+    """Its response was lost; another took the lock unobserved; an operator restored this record or an earlier one."""
     story, own = holding()
     looked = cut_off(story, 50)
     record = replace(own.record, renewed=(own.record.renewed or 0) - older)
@@ -108,7 +108,7 @@ def test_a_candidates_own_record_in_a_new_version_begins_no_term(older: int) -> 
 
 
 def test_an_old_record_restored_during_a_write_begins_no_term() -> None:
-    """The write was for the lock of another, who was overtaken by a third."""
+    """The write was over the record of another holder, which a third has replaced."""
     story, claim = overtaken()
     story.waits(15).pending(e.Write)
     story.waits(0.1).sees(story.lock("third")).waits(1.9).sees(story.lock("third"))
@@ -118,7 +118,7 @@ def test_an_old_record_restored_during_a_write_begins_no_term() -> None:
 
 
 def test_an_old_record_restored_after_a_lost_write_begins_no_term() -> None:
-    """It was one's own still at the last look; another has taken it over since."""
+    """It was the candidate's own at the last read; another has taken it over since."""
     story, own = holding()
     story.waits(15).fails(Kind.UNREACHABLE, after=1).waits(2)
     renewed = story.now - START
@@ -135,7 +135,7 @@ def test_an_old_record_restored_after_an_unanswered_write_begins_no_term() -> No
 
 
 def test_an_old_record_in_the_first_event_of_a_watch_begins_no_term() -> None:
-    """The lock was missing when it was read last; a leader has created it anew, and renewed."""
+    """The lock was missing at the last read; a leader has recreated it and renewed."""
     story, claim = overtaken()
     story.waits(2).tell(e.WatchEnded()).reads(None)
     assert story.asked(e.Watch).seen is None
@@ -185,7 +185,7 @@ def test_a_candidates_restored_record_is_not_released() -> None:
 
 
 def test_an_old_record_restored_in_one_object_of_a_multilock_begins_no_term() -> None:
-    """Hands have put it back over a leader, who may have renewed until then."""
+    """An operator has restored it over a leader, which may have renewed until then."""
     story = Story(is_multilock=True)
     old = story.follows().waits(15).landed()
     story.fails(Kind.UNREACHABLE, after=5).reads(old)
@@ -201,7 +201,7 @@ def test_an_old_record_restored_in_one_object_of_a_multilock_begins_no_term() ->
 
 @pytest.mark.parametrize("transfer", ["", "next"])
 def test_a_record_restored_after_an_unanswered_release_is_not_released_again(transfer: str) -> None:
-    """Another has led since, until hands put it back."""
+    """Another candidate has led since, until an operator restored it."""
     story = Story().leads()
     term = story.state.observed
     assert term
@@ -211,7 +211,7 @@ def test_a_record_restored_after_an_unanswered_release_is_not_released_again(tra
 
 @pytest.mark.parametrize("transfer", ["", "next"])
 def test_a_record_restored_after_a_half_done_release_is_not_released_again(transfer: str) -> None:
-    """Who knows that half alone has led since, until hands put it back; the other half had a new label."""
+    """A candidate that uses that object alone has led since; then an operator restored it, and labelled the other."""
     story = Story(is_multilock=True).leads()
     term = story.state.observed
     assert term
@@ -227,7 +227,7 @@ def test_a_release_that_did_not_arrive_is_sent_again() -> None:
 
 
 def test_a_restored_creation_begins_no_term_of_a_candidate_that_observed_no_holder() -> None:
-    """Its answer was lost; another has taken it over, unseen, until hands put it back."""
+    """Its response was lost; another took the lock over unobserved, until an operator restored it."""
     story = Story().wakes().reads(None)
     created = story.landed()
     story.fails(Kind.UNREACHABLE)

@@ -1,4 +1,4 @@
-"""Releasing: last of all, once, and only what is one's own."""
+"""Releasing: the last write, made once, and only over the candidate's own record."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_release_without_a_response_is_followed_by_a_read() -> None:
 
 
 def test_a_multilock_with_a_missing_object_is_not_released() -> None:
-    """Who has taken it over meanwhile may have written the missing one, and be about to write the other."""
+    """A new holder may have written the missing object, and be about to write the other."""
     story = Story().leads()
     assert story.state.observed
     torn = replace(story.relabelled(story.state.observed), incomplete=True)

@@ -1,4 +1,4 @@
-"""Requests to a leader: whom they are for, what it does once its command is dead, how who was named comes to lead."""
+"""Requests to a leader: which term they are for, when the leader meets them, and how a named candidate leads."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_lost_lock_is_not_handed_over() -> None:
 
 
 def test_a_holding_candidate_does_not_hand_the_lock_over() -> None:
-    """Who was told to end before it led may release what it may have, and name nobody."""
+    """A candidate that ends before its term may release its record, and hands the lock to no other."""
     story = Story().wakes().reads(None)
     landed = story.landed()
     story.fails(Kind.UNREACHABLE).tell(GIVEN)
@@ -317,7 +317,7 @@ def test_a_named_candidate_whose_write_is_unanswered_waits_and_writes_again() ->
 
 
 def test_a_handover_that_is_withdrawn_is_not_taken() -> None:
-    """Though its record be the same: who holds it by that name has written it."""
+    """Even if its record is the same: the holder of that name has written it."""
     story = Story()
     story.follows(story.lock("other", "term-9"))
     named = given(story)

@@ -38,7 +38,7 @@ def test_a_candidate_makes_no_request_for_as_long_as_the_api_server_asks(kind: K
 
 @pytest.mark.parametrize("luck", [0.0, 0.99])
 def test_a_candidate_throttled_for_an_hour_retries_within_its_lease_duration(luck: float) -> None:
-    """Nobody may be left to lead by then. Candidates that are told so at once do not all come back at once."""
+    """No other candidate may be left by then. Candidates that are throttled together do not all return together."""
     story = Story()
     story.luck = luck
     story.wakes().reads(story.lock("")).fails(Kind.THROTTLED, retry_after=3600)

@@ -187,7 +187,7 @@ def test_a_lead_message_for_a_full_link_is_sent_once_there_is_room(monkeypatch: 
 
 
 def test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A frozen machine or container: who wakes first asks, and gives the other time to answer, before it judges."""
+    """A frozen machine or container: the process that wakes first asks, and waits for the answer before it judges."""
     monkeypatch.setattr("kleader.elector.loop._HEARTBEAT_SECONDS", 0.02)
     real, frozen = system.clock, [0.0]
     monkeypatch.setattr(system, "clock", lambda: real() + frozen[0])
@@ -399,7 +399,7 @@ def test_a_holders_duration_is_sent_before_its_name() -> None:
 
 
 def test_messages_of_another_term_are_ignored(elector: Loop) -> None:
-    """The command of a term that is over is nobody's to kill by now, and its end disarms the watchdog of its term."""
+    """The command of a term that is over need not be killed, and its end disarms the watchdog of its term."""
     dog, tracker = elector._watchdog, elector._tracker
     dog.kill_at = system.clock() + 90
     elector._on_message(m.Message(2, m.Started(1, 1)))

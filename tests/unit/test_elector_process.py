@@ -138,7 +138,7 @@ def wake_until(scene: Scene, state: State, term: Term, until: float) -> float:
 
 @pytest.mark.parametrize(("state", "within"), [(State.LEADING, 5), (State.WAITING, 15)])
 def test_a_hanging_elector_is_killed_whether_it_leads_or_waits(scene: Scene, state: State, within: float) -> None:
-    """A candidate's would otherwise leave the lock to nobody, for ever. It speaks more rarely."""
+    """A candidate's hanging elector would never take the lock. Its heartbeats are rarer."""
     term = leading() if state is State.LEADING else Term(1)
     spoken(scene, 1)
     assert wake_until(scene, state, term, 100) == 1 + within
@@ -172,7 +172,7 @@ def test_a_candidates_elector_may_start_slowly(scene: Scene) -> None:
 
 
 def test_silent_since_is_kept_until_an_elector_sends_a_heartbeat(scene: Scene) -> None:
-    """Whoever is asked how this kleader is must not call it well for ever."""
+    """The exporter must not report this kleader as healthy for ever."""
     elector, term = scene.elector, Term(1)
     spoken(scene, 1)
     assert elector.silent_since == inf
@@ -225,7 +225,7 @@ def test_a_file_locks_elector_sends_nothing_while_it_waits_and_is_not_silent(sce
 
 
 def test_an_elector_that_closed_its_link_is_killed(scene: Scene) -> None:
-    """It lives perhaps, and nobody hears what it does; and it is killed before it would take us for dead."""
+    """It may live, but its messages are lost; it is killed before it takes the supervisor for dead."""
     scene.theirs[-1].shutdown(socket.SHUT_WR)
     scene.elector.receive(1)
     assert scene.did == ["kill"]
@@ -444,7 +444,7 @@ def test_no_run_is_recorded_on_a_lost_lock_or_one_that_keeps_no_runs(scene: Scen
     ({"lost": True, "shutdown_signal": 15}, "lost"),
 ])  # fmt: skip
 def test_a_stopped_run_records_its_reason(change: dict[str, Any], reason: str) -> None:
-    """It is no success, whatever its status."""
+    """It is not a success, for any exit status."""
     term = leading()
     term.note_run(5)
     assert term.ran is None  # it never began

@@ -1,4 +1,4 @@
-"""The file lock's guard, and what else holds the lock: which file is locked, and who lets go of it when."""
+"""The file elector: which file is locked, which processes hold the lock, and when it is closed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_free_lock_is_taken(guard: FileElector) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 def test_a_lock_on_an_unlinked_file_does_not_count(guard: FileElector, lock: Path, how: str) -> None:
-    """Somebody else may lock the other file."""
+    """Another process may lock the other file."""
     if how == "removed":
         lock.unlink()
     else:
@@ -143,7 +143,7 @@ def two(tmp_path: Path, first: str, script: str, second: str) -> tuple[set[str],
 def test_candidates_that_may_mean_the_same_lock_share_a_byte(
     tmp_path: Path, first: str, script: str, second: str
 ) -> None:
-    """Whatever became of the path in between."""
+    """The path may have changed in between."""
     before, after = two(tmp_path, first, script, second)
     assert len(before & after) == 1
 
@@ -199,7 +199,7 @@ def test_the_file_elector_keeps_the_lock_until_a_dead_supervisors_processes_are_
 
 
 def test_closing_a_lock_leaves_it_to_other_processes_that_have_it_open(plan: Plan) -> None:
-    """A command, say, that will not die and was left: LOCK_UN would free the lock for everybody."""
+    """For example a command that does not die: LOCK_UN would free the lock for every process."""
     guards = FileElectors(plan, Log(verbosity=-1), system.myself())
     guards._open()
     (fd,) = guards.inherited

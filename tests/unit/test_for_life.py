@@ -1,4 +1,4 @@
-"""A lock without expiry: whose it is, when it may be taken, and what a leader does who sees no more of it."""
+"""A lock without expiry: whose it is, when it may be taken, and what a leader does that cannot observe it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_acquiring_write_without_a_response_begins_a_term_once_read() -> None
 
 
 def test_an_acquiring_write_of_a_deleted_pod_begins_no_term() -> None:
-    """Nobody else takes that for held, and the garbage collector deletes it."""
+    """No other candidate takes that for held, and the garbage collector deletes it."""
     tale = story().wakes().reads(None)
     landed = tale.landed()
     tale.fails(Kind.UNREACHABLE).reads(replace(landed, dead=True))
@@ -368,7 +368,7 @@ def test_a_release_without_a_response_is_read() -> None:
 
 
 def test_an_acquisition_without_a_term_is_released_without_a_request() -> None:
-    """It would last: nobody else could lead until this Pod is gone."""
+    """It would last: no other Pod could lead until this Pod is gone."""
     tale = story().wakes().reads(None)
     landed = tale.landed()
     tale.fails(Kind.UNREACHABLE).tell(e.AllProcessesExited(release=False))

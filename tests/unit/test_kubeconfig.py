@@ -107,7 +107,7 @@ def test_entry_of_the_first_kubeconfig_is_not_merged_with_a_later_one(two: tuple
 
 
 def test_notice_if_an_earlier_version_used_another_cluster(two: tuple[Path, Path]) -> None:
-    """It took the last file's current-context; who names a context has chosen."""
+    """It took the last file's current-context; a named context has no such difference."""
     (told,) = read({}).changed_defaults("")
     assert told.startswith("the current context is one, of the first file in KUBECONFIG that has one")
     assert "took two" in told
@@ -138,7 +138,7 @@ def test_files_of_a_list_may_be_missing_but_a_named_file_must_exist(
 def test_namespace_of_the_context_comes_before_the_pod_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, pod: tuple[str, str], expected: str
 ) -> None:
-    """As kubectl has it. Where an earlier version took the Pod's before the context's, that is told."""
+    """As in kubectl. If an earlier version took the Pod's namespace before the context's, a notice says so."""
     path = tmp_path / "config"
     path.write_bytes(encoded(context(namespace=named)))
     (tmp_path / "namespace").write_text(pod[1])

@@ -79,7 +79,7 @@ def lock(
 
 
 def test_vanished_lock_belongs_to_an_owner_that_only_the_watch_has_shown(claim: socket.socket) -> None:
-    """Between the word of it and the read that follows the ConfigMap was deleted; who got it runs."""
+    """Between the watch event and the read that follows the ConfigMap was deleted; its owner runs."""
     server = Server("me", "second")
     server.owned("first")
 
@@ -204,7 +204,7 @@ ALIVE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", DEAD)
 def test_owner_is_dead_if_its_pod_is_gone_or_all_containers_have_terminated(name: str) -> None:
-    """For whatever reason: a node that is shut down gracefully says Terminated, others say nothing."""
+    """For any reason: a node that is shut down gracefully says Terminated, others give none."""
     assert is_dead(DEAD[name], "u")
 
 

@@ -1,4 +1,4 @@
-"""What a LeaseCandidate is told while a sign of life is under way; the rest is in tests/cluster."""
+"""Renewals of a LeaseCandidate and answers to pings; the rest is in tests/cluster."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Pinged:
 def test_observation_during_the_answer_to_a_ping_decides_on_further_renewals(
     monkeypatch: pytest.MonkeyPatch, told: float | None, signs: int
 ) -> None:
-    """Somebody leads: no more signs of life. Somebody was named: two. Nothing: one, to wake the control plane."""
+    """With a leader: no more renewals. With a nomination: two. With neither: one, to wake the control plane."""
     monkeypatch.setattr(candidates, "PING_TIMEOUT", 0.0)
     monkeypatch.setattr(candidates, "_SLACK", 0.0)
 
@@ -118,7 +118,7 @@ def test_extra_renewal_is_cancelled_once_there_is_a_leader(told: float | None, d
 
 
 def test_ping_before_the_response_to_an_earlier_renewal_is_answered_too() -> None:
-    """Two connections: what the watch tells is the later state, whatever is answered after it."""
+    """Two connections: the watch event is the later state, even if a response arrives after it."""
 
     async def story() -> str:
         async with Pinged() as pinged:

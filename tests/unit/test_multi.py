@@ -148,7 +148,7 @@ def test_a_deleted_object_does_not_make_a_multilock_free(server: Server, gone: s
 
 @pytest.mark.parametrize("anew", ["leases", "endpoints"])
 def test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(server: Server, anew: str) -> None:
-    """Whoever keeps to that one alone may run; the other is as its last holder left it."""
+    """A candidate that uses that object alone may run; the other object is as its last holder left it."""
     put(server, EndpointsLock, FREE)
     put(server, LeaseLock, FREE)
     lock = multi(server)
@@ -161,7 +161,7 @@ def test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(ser
 
 @pytest.mark.parametrize("bare", [("endpoints",), ("leases",), ("endpoints", "leases")])
 def test_a_multilock_that_never_had_a_record_is_led_at_once(server: Server, bare: tuple[str, ...]) -> None:
-    """A Service has made the Endpoints, and somebody's manifest the Lease: the first write shows in its answer."""
+    """A Service created the Endpoints, and a manifest the Lease: the response shows the first write."""
     server.version = 0
     for kind in bare:
         server.create_bare(kind)
@@ -250,7 +250,7 @@ RELEASED = RUN._replace(released=FREE.transitions)
 
 
 def test_a_run_is_recorded_in_both_objects_and_read_from_either(server: Server) -> None:
-    """A release may come half through, and either object may be created anew."""
+    """A release may be half done, and either object may be recreated."""
     lock = multi(server)
     for kind in (EndpointsLock, LeaseLock):
         put(server, kind, HELD)

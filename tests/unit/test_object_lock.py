@@ -52,7 +52,7 @@ def made(kind: type[ObjectLock]) -> tuple[Server, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_update_names_uid_and_resource_version_of_the_observation(kind: type[ObjectLock]) -> None:
-    """Without the uid a PUT makes a deleted object anew; without the version it overwrites what others wrote."""
+    """Without the uid a PUT recreates a deleted object; without the version it overwrites writes of others."""
     server, lock = made(kind)
     base = asyncio.run(lock.get(1))
     asyncio.run(lock.write(base, HELD, "i", 1))
@@ -104,7 +104,7 @@ def written(server: Server) -> dict[str, str]:
     "record", [FREE, HELD, Record("next", 15, 2_000_000, 2_000_000, 1)], ids=["released", "kept", "handed over"]
 )
 def test_the_last_write_of_a_term_records_the_run(kind: type[ObjectLock], record: Record) -> None:
-    """One write: nobody acquires the lock between the record and the release, which the run then names."""
+    """One write: no candidate acquires the lock between the record of the run and the release."""
     server, lock = made(kind)
     before = RUN._replace(token="5")
     server.has["metadata"]["annotations"] = {run_history.LAST_RUN: run_history.write([before]), "a": "b"}

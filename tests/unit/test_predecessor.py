@@ -1,4 +1,4 @@
-"""Who led before, as the log tells it."""
+"""The leader before, as the log reports it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Told(list[str]):
     ids=str,
 )
 def test_the_predecessor_in_the_log_is_a_known_holder(holders: list[str], told: list[str]) -> None:
-    """Two objects of one lock that differ for a moment are nobody's term."""
+    """Two objects of one lock that differ for a moment are not a term."""
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
     for at, holder in enumerate(holders):
         earlier.note(state(holder, float(at)), float(at), quiet)

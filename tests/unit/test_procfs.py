@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: whoever is below is found, and a pid is not a process."""
+"""Processes as /proc shows them: every descendant is found, and a reused pid is another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long `make prove` lets faults befall, and the table that it prints."""
+"""How long `make prove` causes faults, and the table that it prints."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_a_new_time_does_not_follow_a_clock_that_is_hours_ahead(previous: int | 
 
 @pytest.mark.parametrize("duration", [10**400, 10**9, -1, 0, "15", 1.5, None])
 def test_an_endless_duration_without_a_holder_is_ignored(duration: object) -> None:
-    """Who finds the lock gone later would add it to a clock."""
+    """A candidate that later finds the lock deleted would add it to a clock."""
     assert from_lease_spec({"holderIdentity": "", "leaseDurationSeconds": duration}).duration == 0
 
 

@@ -1,4 +1,4 @@
-"""What an observer makes of objects at the API, whatever client wrote them."""
+"""What an observer makes of objects at the API, of any client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs beside the command ends nothing when there is no room for it, and is told of as it was."""
+"""Hooks and standbys: a shortage ends no term, and each failure is logged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def never(_status: int, _now: float) -> None:
 def test_a_hook_that_finds_no_room_is_logged_and_leaks_no_descriptor(
     monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Too many open files, or processes, of anybody: the command beside it must not die of that."""
+    """Too many open files or processes on the machine: the command must not die of that."""
     said: Any = Said()
     before = os.listdir("/dev/fd")  # noqa: PTH208
 

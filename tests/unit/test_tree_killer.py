@@ -1,4 +1,4 @@
-"""The sweep kills whoever is there, whatever it may not see, may not kill, or has to wait for."""
+"""The tree killer kills every process of the tree: ones that it cannot see, may not kill, or has to wait for."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_the_process_group_of_a_group_leader_is_killed_at_once(machine: Machine)
 
 
 def test_the_commands_process_group_is_killed_after_its_leader_was_reaped(machine: Machine) -> None:
-    """Its leader has ended and is reaped. A child in it keeps the number from being anybody else's."""
+    """Its leader has ended and is reaped. A child in the group keeps the number from being reused."""
     machine.parents |= {12: ME}
     machine.groups = {12: 11}
     machine.tree.group = 11
@@ -432,7 +432,7 @@ def test_ended_bystanders_wake_no_process() -> None:
 def test_a_process_older_than_kleader_is_not_logged_or_stopped(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a sweep has looked for it, too."""
+    """Also before the first scan of the killer."""
     machine.parents |= {5: ME, 6: 5, 11: ME}
     monkeypatch.setattr(Bystanders, "living", lambda _self: {5: 1})
     assert [each.pid for each in machine.tree.members()] == [11]

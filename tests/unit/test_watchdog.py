@@ -1,4 +1,4 @@
-"""The second guard: whom it asks, whom it kills, and whom it never touches."""
+"""The elector as watchdog: when it asks the supervisor, which processes it kills, and which it never kills."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_supervisor_that_answers_is_left_to_kill_its_tree(scene: Scene) -> Non
 
 
 def test_the_tree_of_a_silent_supervisor_is_killed_before_anything_is_logged(scene: Scene) -> None:
-    """While that is the parent of all who lose theirs. The log last, for a disk that hangs must delay no kill."""
+    """While the supervisor is still the parent of all orphans. The log comes last: a disk that hangs delays no kill."""
     assert scene.at(KILL_AT - SOON) == ["ask"]
     assert scene.at(KILL_AT - SOON / 2) == []
     assert scene.at(KILL_AT) == ["clear", "log"]
@@ -212,7 +212,7 @@ def test_an_elector_that_woke_late_asks_before_it_kills(scene: Scene) -> None:
 
 
 def test_a_term_that_must_end_now_is_asked_about_now(scene: Scene) -> None:
-    """Somebody else may lead: kill_at is brought forward, and never put off."""
+    """Another candidate may lead: kill_at moves to now, and never to a later instant."""
     scene.now = KILL_AT - 50
     scene.dog.kill_now()
     assert scene.did == ["ask"]
@@ -248,7 +248,7 @@ def family() -> Iterator[tuple[int, int]]:
 def test_a_process_with_the_supervisors_pid_and_another_start_is_not_the_supervisor(
     family: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A guard that starts late may find its supervisor dead, and init its parent: nobody is swept there."""
+    """An elector that starts late may find its supervisor dead and init as its parent: it kills no process of init."""
     parent, child = family
     found = system.process(parent)
     assert found
@@ -278,7 +278,7 @@ def test_a_child_of_the_supervisor_is_killed(family: tuple[int, int]) -> None:
 
 
 def test_every_descendant_of_a_stopped_supervisor_is_killed(processes: Processes) -> None:
-    """Also who is the child of nobody that lives: it has come to the supervisor by then. That itself is left alone."""
+    """Also orphans, which the supervisor has adopted by then. The supervisor itself is not killed."""
     parent = processes.start([sys.executable, "-I", "-S", "-c", ADOPTS])
     wait_until(lambda: parent.out.count("\n") == 2, "both pids")
     os.kill(parent.pid, signal.SIGSTOP)
@@ -393,7 +393,7 @@ def test_a_process_of_the_command_with_the_pid_of_the_dead_supervisor_is_killed(
 
 
 def test_a_descendant_of_the_command_is_killed_with_it(family: tuple[int, int]) -> None:
-    """Seen by nobody while the supervisor lived."""
+    """It was not found while the supervisor lived."""
     parent, child = family
     found = system.process(parent)
     assert found

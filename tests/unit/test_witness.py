@@ -126,7 +126,7 @@ def test_a_rival_that_lives_on_beside_others_is_no_overlap(
 def test_a_rival_that_outlives_the_next_is_the_newest_that_runs(
     processes: Processes, witness: Witness, *, killed: bool
 ) -> None:
-    """Whoever was killed says nothing more, and who has ended has said so."""
+    """A killed process writes no end, and an ended one has written it."""
     processes.start(witness.command("--rival"), env={"KLEADER_IDENTITY": "rival"})
     witness.wait_beats(1)
     later = processes.start(witness.command(), env=env("a", 1))
@@ -155,7 +155,7 @@ def test_a_rival_that_starts_beside_another_s_command_is_an_overlap(
 
 
 def test_an_overlap_with_the_survivor_of_an_overlap_is_found(processes: Processes, witness: Witness) -> None:
-    """Who clashed takes the flock once it is free, so that a third finds it held."""
+    """The survivor takes the flock once it is free, so that a third command finds it held."""
     first = processes.start(witness.command(), env=env("a", 1))
     witness.wait_start(1)
     processes.start(witness.command(), env=env("b", 2))
