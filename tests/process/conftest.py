@@ -137,9 +137,16 @@ def scripted(processes: Processes, tmp_path: Path, place: Path) -> Scripted:
 
     def start(command: list[str], script: list[Any], *options: str, **more: Any) -> Process:  # noqa: ANN401
         plan, before = tmp_path / "script.json", more.pop("before", [])
-        known = {"command": command, "script": script, "options": options, "heard": str(tmp_path / "heard")}
+        words = ["--lock=file:/dev/shm/none", "--name=t", "--identity=scripted", *options, "--", *command]
+        begun = _supervisor(words, None)
+        fds = begun[1:] if begun else ()
+        known = {"words": words, "plan_fd": begun and begun[1], "script": script, "heard": str(tmp_path / "heard")}
         plan.write_text(json.dumps({**known, **more}))
-        return processes.start([*before, sys.executable, "-m", "tests.process.scripted", plan])
+        try:
+            return processes.start([*before, sys.executable, "-m", "tests.process.scripted", plan], pass_fds=fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     return start
 

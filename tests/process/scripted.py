@@ -5,7 +5,7 @@ of this name exists; then there is another, with .said after its name. stop_at a
 too, or after that file was found. next: the script of every other candidate's.
 heard: the file to which each elector appends what it hears, with the instant, its own start's and pid, and who is below
 the supervisor.
-options, command: kleader's. plan: what is otherwise in what the options make.
+words: kleader's options and command; plan_fd: what they make, or null. plan: what is otherwise in it.
 fault: where the supervisor stops itself (SIGSTOP), once: "before fork", "before release";
 or where the forked child does: "before PDEATHSIG";
 or "a bug": it raises when it hears of a renewal; or "may not kill": the command's processes are another user's, one by
@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from kleader import launch, system
-from kleader.cli.main import cli
 from kleader.election import protocol as p
 from kleader.elector import start
 from kleader.ipc import messages as m
@@ -188,21 +187,20 @@ def spoil(fault: str) -> None:
         ChildProcess.kill = lambda _self: None  # type: ignore[assignment,method-assign]
 
 
+def plan_of(words: list[str]) -> Plan:
+    """What the command line makes of these, here: it logs, or listens."""
+    from kleader.cli.main import cli  # noqa: PLC0415 - it takes longer than the rest
+
+    caught: list[Plan] = []
+    launch.become_supervisor = caught.append  # type: ignore[assignment]
+    cli.main(["run", *words], prog_name="kleader", standalone_mode=False)
+    return caught[0]
+
+
 def main() -> None:
     """As the head of this file says."""
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    caught: list[Plan] = []
-    launch.become_supervisor = caught.append  # type: ignore[assignment]
-    words = [
-        "run",
-        "--lock=file:/dev/shm/none",
-        "--name=t",
-        "--identity=scripted",
-        *given["options"],
-        "--",
-        *given["command"],
-    ]
-    cli.main(words, prog_name="kleader", standalone_mode=False)
+    plan = plans.load(given["plan_fd"]) if given["plan_fd"] else plan_of(given["words"])
     if given.get("fault") == "before fork":
         stop_once(child, "spawn")
     elif given.get("fault") == "before release":
@@ -219,7 +217,7 @@ def main() -> None:
     start.FileElectors = lambda *_: starter  # type: ignore[assignment,misc]
     starter.heartbeat_timeout = given.get("silence", float("inf"))
     fd = system.anonymous_file()
-    plans.save(caught[0]._replace(**given.get("plan", {})), fd)
+    plans.save(plan._replace(**given.get("plan", {})), fd)
     os._exit(launch.supervise(fd))
 
 
