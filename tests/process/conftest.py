@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from tests.support.processes import Processes
 
-KLEADER = [sys.executable, "-m", "kleader"]
+STANDALONE = os.environ.get("KLEADER_TEST_STANDALONE")  # the program that tests/standalone tries, in an image
+KLEADER = [STANDALONE] if STANDALONE else [sys.executable, "-m", "kleader"]
 IN_POD = "KUBERNETES_SERVICE_HOST"  # the kubelet gives it to every container
 IN_NAMESPACE = [
     "unshare",
@@ -51,7 +52,7 @@ def start_run(processes: Processes, words: list[str], **options: Any) -> Process
     line alone takes longer than the rest of a short run.
     """
     before, env = options.pop("before", []), options.get("env")
-    begun = _supervisor(words, env) if EFFORT == 1 and not before else None
+    begun = _supervisor(words, env) if EFFORT == 1 and not before and not STANDALONE else None
     if begun is None:
         return processes.start([*before, *KLEADER, "run", *words], **options)
     argv, plan_fd = begun

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from kleader.cli.main import cli
+from tests.process.conftest import KLEADER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ COMMANDS = {"resign": ["resign"], "transfer": ["transfer", "--to=b"]}
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "kleader", *args]
+    argv = [*KLEADER, *args]
     return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
+import kleader
 from tests.process.conftest import IN_NAMESPACE, KLEADER, guard_of
 from tests.support.processes import alive, wait_gone, wait_until
 
@@ -250,7 +251,8 @@ def command_line(pid: int) -> str:
 
 
 def test_the_supervisor_imports_no_large_module() -> None:
-    code = f"import sys; sys.path.insert(0, {str(Path.cwd())!r}); import kleader.launch, kleader.supervisor.main;"
+    packages = str(Path(kleader.__file__).parents[1])
+    code = f"import sys; sys.path.insert(0, {packages!r}); import kleader.launch, kleader.supervisor.main;"
     code += "import kleader.elector.start, kleader.elector.file_elector; print(*sys.modules)"
     found = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"dataclasses", "logging", "asyncio", "pathlib", "inspect", "ast", "subprocess", "ssl"} & set(found)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import untried
+from tests.process.conftest import KLEADER
 from tests.process.test_terminal import PROMPT, Terminal
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Prompt:
         self.place = place
         bin_ = place / "bin"
         bin_.mkdir()
-        program = f'#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m kleader "$@"\n'
+        program = f'#!/bin/sh\ncd {ROOT} && exec {shlex.join(KLEADER)} "$@"\n'
         for name, content in (("kleader", program), ("unique-command", "#!/bin/sh\n")):
             (bin_ / name).write_text(content)
             (bin_ / name).chmod(0o755)
@@ -117,7 +118,7 @@ def prompt(shell: str, tmp_path: Path, processes: Processes) -> Iterator[Prompt]
 
 
 def printed(shell: str) -> str:
-    argv = [sys.executable, "-m", "kleader", "completion", shell]
+    argv = [*KLEADER, "completion", shell]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
@@ -142,7 +143,7 @@ def test_before_the_separator_no_command_is_offered_and_after_it_no_option_of_kl
 
 def test_a_completion_that_fails_prints_nothing(shell: str) -> None:
     """An error would appear in the middle of the typed line."""
-    argv = [sys.executable, "-m", "kleader"]
+    argv = KLEADER
     env = {"_KLEADER_COMPLETE": f"{shell}_complete", "COMP_WORDS": "kleader run --context ", "COMP_CWORD": "no number"}
     done = subprocess.run(argv, env=os.environ | env, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from tests.process.conftest import KLEADER
+
 if TYPE_CHECKING:
     from tests.conftest import Trials
 
 pytestmark = pytest.mark.slow
 
-DEMO = [sys.executable, "-m", "kleader", "demo"]
+DEMO = [*KLEADER, "demo"]
 ON_A_LEASE = [sys.executable, "-m", "tests.demo"]
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.source  # the standalone kleader does not read PYTHONIOENCODING
 def test_the_demo_fits_20_s_and_80_columns_in_a_pipe(trials: Trials) -> None:
     """No colour, ASCII where nothing else can be said, two handovers with their times, and no overlap."""
     began = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def test_the_lock_files_of_the_default_directory_are_shown_by_namespace(processe
     script += "from kleader.cli.main import main; sys.argv[0] = 'kleader'; main()"
 
     def shown(*args: str) -> str:
-        argv = [KLEADER[0], "-c", script, "status", "--lock=file", *args]
+        argv = [sys.executable, "-c", script, "status", "--lock=file", *args]
         process = processes.start(argv)
         assert process.wait() == 0, process.err
         return process.out

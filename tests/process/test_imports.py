@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.processes import Process, Processes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.source]
 
 COMMANDS = {"status": ["status", "t"], "run": ["run", "--name=t", "--no-wait", "--", "true"]}
 ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Install = Callable[[str], Path]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.source]
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = Path(click.__file__).parents[1]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import start_run
+from tests.process.conftest import KLEADER, start_run
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def test_a_candidate_that_waited_for_a_long_job_does_not_run_it_again(host: Host
 def test_once_on_a_lock_that_records_no_run_is_refused_in_one_line(
     processes: Processes, options: list[str], reason: str
 ) -> None:
-    argv = [sys.executable, "-m", "kleader", "run", "--name=job", "--once-per=1h", *options, "--", "true"]
+    argv = [*KLEADER, "run", "--name=job", "--once-per=1h", *options, "--", "true"]
     process = processes.start(argv)
     assert process.wait() == 2
     assert reason in process.err

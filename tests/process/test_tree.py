@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from kleader.procs.bystanders import SCAN_EVERY
-from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of, words
+from tests.process.conftest import IN_NAMESPACE, KLEADER, as_pid_1, guard_of, words
 from tests.process.test_terminal import PROMPT, Terminal
 from tests.support.processes import alive, descendants, wait_gone, wait_until
 from tests.support.trees import BROOD, bare_loop, pids, swept
@@ -197,7 +198,7 @@ def test_processes_in_the_process_group_of_kleader_are_not_killed_with_the_comma
     shell = Terminal(processes, ["bash", "--norc", "--noprofile", "--noediting", "-i"])
     shell.wait(PROMPT)
     command = " ".join(witness.command("--ignore-term", "--descendant"))
-    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- {command} 2>{err}"
+    run = f"{shlex.join(KLEADER)} run --lock=file:{lock} --name=t -- {command} 2>{err}"
     shell.type(f"{run} | (cat; echo the pager ends by itself) >{said}\n")
     term, descendant = witness.wait_start(), witness.wait_descendant()
     kleader = psutil.Process(term.pid).ppid()
@@ -255,7 +256,7 @@ def test_until_empty_delays_a_restart_until_the_daemon_has_ended(candidate: Star
 def test_processes_older_than_kleader_survive_it(processes: Processes, lock: Path, tmp_path: Path) -> None:
     """`helper & exec kleader run …`, as entry points of containers are written: the helper is none of the command's."""
     pids = tmp_path / "pids"
-    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
+    run = f"{shlex.join(KLEADER)} run --lock=file:{lock} --name=t --"
     helper = f"sh -c 'sleep 600 & echo $! $$ >{pids}; wait'"
     kleader = processes.start(["sh", "-c", f"{helper} & exec {run} sh -c 'until test -s {pids}; do :; done; exit 3'"])
     assert kleader.wait() == 3
@@ -271,7 +272,7 @@ def test_a_replacement_file_elector_does_not_kill_processes_older_than_kleader(
 ) -> None:
     """It learns of the command's processes during a term, and kills those that are left."""
     pids = tmp_path / "pids"
-    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t --"
+    run = f"{shlex.join(KLEADER)} run --lock=file:{lock} --name=t --"
     script = f"sleep 600 & echo $! >{pids}; exec {run} sh -c 'echo $$ >>{pids}; exec sleep 601'"
     kleader = processes.start(["sh", "-c", script])
     kleader.wait_log("command_started")
@@ -294,7 +295,7 @@ def test_process_started_by_a_sibling_while_kleader_waits_is_not_killed(
     """Its parent ended before the command began, and it was never found below kleader."""
     first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
     first.wait_log("command_started")
-    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- true"
+    run = f"{shlex.join(KLEADER)} run --lock=file:{lock} --name=t -- true"
     helper = f"until test -e {flag}; do sleep 0.01; done; (sleep 600 & echo $! >{pid}); sleep 1; exec sleep 0.5"
     kleader = processes.start(["sh", "-c", f"sh -c '{helper}' & exec {run}"])
     kleader.wait_log("leader_observed")
@@ -312,7 +313,7 @@ def test_process_started_by_a_sibling_while_kleader_waits_outlives_a_killed_supe
     """The elector kills the command's processes then, and was started before that one."""
     first, flag, pid = candidate(["sleep", "600"]), tmp_path / "end", tmp_path / "pid"
     first.wait_log("command_started")
-    run = f"{sys.executable} -m kleader run --lock=file:{lock} --name=t -- sh -c 'sleep 600 & exec sleep 600'"
+    run = f"{shlex.join(KLEADER)} run --lock=file:{lock} --name=t -- sh -c 'sleep 600 & exec sleep 600'"
     helper = f"until test -e {flag}; do sleep 0.01; done; (sleep 600 & echo $! >{pid})"
     script = tmp_path / "helper"
     script.write_text(helper)
@@ -391,7 +392,7 @@ def test_traced_zombie_does_not_delay_the_release(candidate: Start, processes: P
 def test_the_command_does_not_inherit_the_priority_that_kleader_takes(processes: Processes, lock: Path) -> None:
     """Nor what runs beside it. kleader itself must not wait for the processor behind a thousand others."""
     show = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))"
-    run = [sys.executable, "-m", "kleader", "run", f"--lock=file:{lock}", "--name=t", "--"]
+    run = [*KLEADER, "run", f"--lock=file:{lock}", "--name=t", "--"]
     kleader = processes.start(["nice", "-n", "5", *run, *PYTHON, show])
     assert kleader.wait() == 0
     assert kleader.out.split() == [str(os.getpriority(os.PRIO_PROCESS, 0) + 5), str(os.SCHED_OTHER)]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.support.checker import Witness
     from tests.support.processes import Processes
 
+pytestmark = pytest.mark.source
+
 ENDS = "cannot start an elector"
 
 

@@ -72,6 +72,12 @@ def roots(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roo
     return {name: _root(tree, tmp_path_factory.mktemp("root"), parts) for name, parts in ROOTS.items()}
 
 
+@pytest.fixture(scope="session")
+def distroless(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Root:
+    """A C library, and no shell."""
+    return _root(tree, tmp_path_factory.mktemp("root"), {"libc6": "trixie", "base-files": "trixie"}, shell=False)
+
+
 @pytest.fixture(params=list(ROOTS))
 def root(roots: dict[str, Root], request: pytest.FixtureRequest) -> Root:
     return roots[request.param]
@@ -127,15 +133,15 @@ def _named(process: Process, name: str) -> list[psutil.Process]:
         return []
 
 
-def _root(tree: Path, place: Path, parts: dict[str, str]) -> Root:
-    for package, suite in {"busybox-static": "trixie", **parts}.items():
+def _root(tree: Path, place: Path, parts: dict[str, str], *, shell: bool = True) -> Root:
+    for package, suite in {**({"busybox-static": "trixie"} if shell else {}), **parts}.items():
         unpack(_part(package, suite), place)
     for directory in ("bin", "dev", "opt", "proc", "run"):
         (place / directory).mkdir(exist_ok=True)
-    (busybox,) = place.glob("**/bin/busybox")
-    for applet in ("env", "sh", "sleep", "true"):
-        if not (place / "bin" / applet).exists():
-            (place / "bin" / applet).symlink_to("/" + str(busybox.relative_to(place)))
+    for busybox in place.glob("**/bin/busybox"):
+        for applet in ("env", "sh", "sleep", "true"):
+            if not (place / "bin" / applet).exists():
+                (place / "bin" / applet).symlink_to("/" + str(busybox.relative_to(place)))
     os.mknod(place / "dev" / "null", 0o666 | 0o020000, os.makedev(1, 3))
     (place / "dev" / "null").chmod(0o666)
     shutil.copytree(tree, place / "opt" / "kleader", copy_function=os.link)

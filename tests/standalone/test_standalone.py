@@ -43,6 +43,16 @@ def test_the_status_of_the_command_is_the_containers(
     assert kleader(root, "run", LOCK, "--", *command).wait() == status
 
 
+@pytest.mark.parametrize(
+    ("status", "code"), [(0, ""), (3, "raise SystemExit(3)"), (143, "import os; os.kill(os.getpid(), 15)")]
+)
+def test_an_image_needs_no_shell(kleader: Kleader, distroless: Root, status: int, code: str) -> None:
+    """The command is the tree's own Python: such an image has no other program."""
+    assert not list(distroless.place.glob("**/bin/sh"))
+    ended = kleader(distroless, "run", LOCK, "--", "/opt/kleader/bin/python3", "-c", code)
+    assert ended.wait() == status, ended.err
+
+
 def test_a_failure_to_start_is_125(kleader: Kleader, root: Root) -> None:
     failed = kleader(root, "run", "--lock=file:/no/such/directory", "--", "true")
     assert failed.wait() == 125, failed.err

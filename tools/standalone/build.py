@@ -63,6 +63,8 @@ def main() -> int:
     os.umask(0o022)
     try:
         print(build(ARCHITECTURES[args.architecture], args.dist, image=args.image))
+        if args.architecture != "x86_64":
+            print(f"untried: no {args.architecture} machine has run this archive")
     except DebianError as error:
         return _failed(str(error))
     except subprocess.CalledProcessError as error:

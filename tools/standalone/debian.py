@@ -89,6 +89,24 @@ class Apt:
 
     def download(self, package: str) -> Path:
         """The file of NAME or of NAME=VERSION. DebianError."""
+        self._update()
+        downloads = self._home / "downloads"
+        shutil.rmtree(downloads, ignore_errors=True)
+        downloads.mkdir()
+        self._run("download", package, cwd=downloads)
+        (file,) = downloads.glob("*.deb")
+        return file
+
+    def download_all(self, *packages: str) -> list[Path]:
+        """The files of packages, and of all that these depend on. DebianError."""
+        self._update()
+        archives = self._home / "cache" / "archives"
+        for former in archives.glob("*.deb"):
+            former.unlink()
+        self._run("install", "--yes", "--download-only", "--no-install-recommends", *packages)
+        return sorted(archives.glob("*.deb"))
+
+    def _update(self) -> None:
         if not self._fresh:
             main, security = _mirrors()
             sources = ((main, self._suite), (security, f"{self._suite}-security"))
@@ -96,12 +114,6 @@ class Apt:
             (self._home / "sources.list").write_text("".join(lines))
             self._run("update")
             self._fresh = True
-        downloads = self._home / "downloads"
-        shutil.rmtree(downloads, ignore_errors=True)
-        downloads.mkdir()
-        self._run("download", package, cwd=downloads)
-        (file,) = downloads.glob("*.deb")
-        return file
 
     def _run(self, *arguments: str, cwd: Path | None = None) -> None:
         options = {
