@@ -101,9 +101,10 @@ def grace_period(plan: Plan) -> int:
 def _needed(plan: Plan) -> tuple[Permission, ...]:
     candidate = "" if plan.coordinated else None  # the LeaseCandidate of each Pod has the name of its identity
     label = rbac.pod_label_permissions() if plan.pod_label else ()
-    registration = (*rbac.registration_permissions(plan.name), *rbac.rollout_permissions()) if plan.registers else ()
+    registration = rbac.registration_permissions(plan.name) if plan.registers else ()
+    rollout = rbac.rollout_permissions() if plan.recommends else ()
     lock = rbac.lock_permissions(plan.lock, plan.name, candidate=candidate)
-    return (*lock, *registration, *label, *rbac.event_permissions())
+    return (*lock, *registration, *rollout, *label, *rbac.event_permissions())
 
 
 def _object(version: str, kind: str, plan: Plan, **more: Any) -> Object:  # noqa: ANN401 - JSON

@@ -17,7 +17,6 @@ from kleader import system
 from kleader.backoff import Backoff
 from kleader.election.events import Kind
 from kleader.election.state import Phase
-from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError, WatchError
 from kleader.kube.metadata import string_map
@@ -54,7 +53,6 @@ class Recommendation:
 
     def __init__(self, plan: Plan, credentials: Credentials, log: Log, lock: Lock) -> None:
         self._plan, self._credentials, self._log, self._lock = plan, credentials, log, lock
-        self._enabled = plan.registers and plan.lock != FOR_LIFE and not plan.coordinated
         self._found: dict[str, Any] = {}  # the list, as last observed
         self._revisions: dict[str, Revision] = {}
         self._warned: set[str] = set()
@@ -65,7 +63,7 @@ class Recommendation:
 
     def follow(self, state: State) -> None:
         """Note the election's state, after each step."""
-        if state.phase is Phase.LEADING and self._enabled and not self._work:
+        if state.phase is Phase.LEADING and self._plan.recommends and not self._work:
             self._work = asyncio.get_running_loop().create_task(self._keep())
         elif self._work and state.phase not in {Phase.LEADING, Phase.RELEASING}:
             self._work.cancel()

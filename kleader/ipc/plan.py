@@ -86,6 +86,11 @@ class Plan(NamedTuple):
     log_suffix: str  # of text lines: tells candidates apart whose logs are merged; "": none
     verbosity: int
 
+    @property
+    def recommends(self) -> bool:
+        """Whether a leader that ends recommends a standby: the control plane or a Pod's end decides in other locks."""
+        return self.registers and self.lock != FOR_LIFE and not self.coordinated
+
 
 def save(plan: Plan, fd: int) -> None:
     """Write the plan into an open file, from its start, with its version."""
