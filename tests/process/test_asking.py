@@ -58,12 +58,6 @@ def test_a_missing_lock_is_reported_in_one_line(tmp_path: Path, command: str) ->
     assert "Traceback" not in unreachable.stderr
 
 
-def test_force_without_a_terminal_needs_yes() -> None:
-    refused = run("resign", "x", "--force")
-    assert refused.returncode == 2
-    assert "--force asks for confirmation, and there is no terminal: give --yes" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -56,7 +56,7 @@ def test_sigterm_and_sigint_reach_the_command(candidate: Start, name: str) -> No
     assert kleader.logged("released")
 
 
-def test_sighup_does_not_end_a_waiting_candidate(candidate: Start) -> None:
+def test_sighup_reaches_the_command_and_does_not_end_kleader(candidate: Start) -> None:
     script = "trap 'echo HUP' HUP; trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
     kleader = candidate(["sh", "-c", script])
     wait_until(lambda: "up" in kleader.out, "the command")

@@ -259,7 +259,7 @@ def test_a_background_job_leaves_the_terminal_to_the_shell(
     witness.check(terms=1)
 
 
-def test_ctrl_z_does_not_stop_a_command_whose_parent_is_the_session_leader(
+def test_ctrl_z_does_not_stop_a_candidate_that_leads_its_session(
     processes: Processes, run: str, witness: Witness, candidate: Start
 ) -> None:
     """As below `ssh -t` or `docker exec -t`: no shell could continue it."""
