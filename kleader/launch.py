@@ -70,7 +70,7 @@ def supervise(plan_fd: int) -> int:
         elif plan.lock:
             from kleader.elector.start import Electors
 
-            heartbeat_timeout = max(plan.renew_deadline / 2, 3.0)
+            heartbeat_timeout = max(plan.timing.renew_deadline / 2, 3.0)
             command = _command("elect", plan, me.pid, me.start)
             launcher = Electors(plan_fd, command, heartbeat_timeout, alone=plan.lock == plans.FOR_LIFE)
         launch_exporter = None

@@ -54,7 +54,9 @@ async def check(plan: Plan, report: Report) -> None:
 class _ClusterChecks:
     def __init__(self, plan: Plan, api: ApiClient, report: Report) -> None:
         self.plan, self.api, self.report = plan, api, report
-        self._locks = factory.component_locks(plan.lock, api, plan.namespace, plan.name, plan.labels, force=plan.force)
+        self._locks = factory.component_locks(
+            plan.lock, factory.Place(api, plan.namespace, plan.name, plan.labels, force=plan.force)
+        )
 
     async def reach(self) -> bool:
         """Whether an API server answers that accepts the credentials."""
@@ -100,7 +102,7 @@ class _ClusterChecks:
                     self.report.fail("latency", str(error))
                     return
             times.append(round(time.monotonic() - began_at, 3))
-        slowest, period = max(times), self.plan.retry_period
+        slowest, period = max(times), self.plan.timing.retry_period
         measured = f"{_TIMED_REQUESTS} requests took {text(min(times))} to {text(slowest)}"
         if 2 * slowest > period:  # a renewal after a conflict takes two
             fix = "find out what is slow, or lengthen --retry-period and the other timings with it"
@@ -150,8 +152,8 @@ class _ClusterChecks:
         record = observed.record
         renewed = f", renewed {_ago(record.renewed)}" if record.renewed is not None else ""
         held = f"the {what} is held by {record.holder} for {record.duration}s{renewed}{_writer(observed)}"
-        if rivals_expire and record.duration < self.plan.lease_duration and not observed.incarnation:
-            own = f"less than this run's {self.plan.lease_duration}s"
+        if rivals_expire and record.duration < self.plan.timing.lease_duration and not observed.incarnation:
+            own = f"less than this run's {self.plan.timing.lease_duration}s"
             why = f"{own}, and older candidates expire a record by their own duration"
             self.report.warn("lock", f"{held}: {why}", "give the same --lease-duration")
         else:
@@ -213,7 +215,11 @@ class _ClusterChecks:
 
     async def _grace_period(self) -> None:
         """Check the grace period of this Pod, if its name is known."""
-        check, field, needed = "grace period", "terminationGracePeriodSeconds", self.plan.stop_timeout + self.plan.kill
+        check, field, needed = (
+            "grace period",
+            "terminationGracePeriodSeconds",
+            self.plan.stop_timeout + self.plan.timing.kill,
+        )
         if not (pod := os.environ.get("POD_NAME")):
             return
         namespace = os.environ.get("POD_NAMESPACE") or self.plan.namespace

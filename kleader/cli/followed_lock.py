@@ -61,7 +61,7 @@ class FollowedLock:
         sources, namespace = await locate.sources(query)
         if query.kind != "file":
             self.api, self.namespace = ApiClient(cast("KubeSource", sources[0]).api.credentials), namespace
-            self.objects = factory.component_locks(query.kind, self.api, namespace, query.name, {})
+            self.objects = factory.component_locks(query.kind, factory.Place(self.api, namespace, query.name))
         clock, warning = locate.Clock(sources), RepeatedWarning()
         tracker = LockTracker(len(sources), query.kind, by_name=True)
         was_read = False

@@ -85,8 +85,8 @@ def run(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - clic
     if plan.lock == FOR_LIFE:
         sentence = "the lock does not expire: its holder keeps it until the holder's Pod is deleted"
         log.info(sentence, event="lock_without_expiry", pod=plan.pod)
-    elif plan.lock not in {"", "file"} and params["loss_grace"] is None and plan.grace < timing.MOST_GRACE:
-        sentence = f"the grace on loss is shortened to {text(plan.grace)}: no more fits into the lease duration"
+    elif plan.lock not in {"", "file"} and params["loss_grace"] is None and plan.timing.grace < timing.MOST_GRACE:
+        sentence = f"the grace on loss is shortened to {text(plan.timing.grace)}: no more fits into the lease duration"
         log.info(sentence, event="loss_grace_shortened")
     launch.become_supervisor(plan)
 
@@ -137,9 +137,9 @@ def _flag_lines(plan: Plan) -> Iterator[str]:
     resolved = {
         **{name: getattr(plan, name) for name in ("namespace", "name", "identity", "emulation_version")},
         "server": plan.api["server"],  # without a password
-        "loss_grace": text(plan.grace),
-        "kill_budget": text(plan.kill),
-        "clock_skew": text(plan.skew),
+        "loss_grace": text(plan.timing.grace),
+        "kill_budget": text(plan.timing.kill),
+        "clock_skew": text(plan.timing.skew),
         "request_timeout": text(plan.request_timeout),
     }
     for param in context.command.params:

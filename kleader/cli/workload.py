@@ -95,7 +95,7 @@ def flow_schema(plan: Plan) -> Object:
 
 def grace_period(plan: Plan) -> int:
     """Seconds that a Pod needs to end: --stop-timeout, the kill, and the release of the lock."""
-    return math.ceil(plan.stop_timeout + plan.kill + plan.request_timeout)
+    return math.ceil(plan.stop_timeout + plan.timing.kill + plan.request_timeout)
 
 
 def _needed(plan: Plan) -> tuple[Permission, ...]:

@@ -14,7 +14,7 @@ directions (1.05 / 0.95 = 1.105). The other two rules are client-go's (NewLeader
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kleader.election.duration import text
 
@@ -28,8 +28,7 @@ class TimingError(ValueError):
     """Timings that cannot be safe; the message shows the sum."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """Checked timings, all in seconds. Make one with :func:`choose`."""
 
     lease_duration: int

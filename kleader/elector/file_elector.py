@@ -128,15 +128,16 @@ class FileElector:
 
     @property
     def _gives_up_at_once(self) -> bool:
-        """Whether --wait allows no waiting for a lock that another process holds. It is for the first candidacy."""
-        return self._term == 1 and (self._plan.wait == 0 or self._plan.live)
+        """Whether --wait allows no waiting for a lock that another process holds."""
+        wait = self._plan.wait_of(self._term)
+        return wait.one_try or wait.live
 
     def _set_alarm(self) -> None:
-        if self._plan.wait and self._term == 1:
+        until = self._plan.wait_of(self._term).until
+        if until < math.inf:
             signal.signal(signal.SIGALRM, _on_alarm)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
-            left = self._plan.started + self._plan.wait - system.clock()
-            signal.setitimer(signal.ITIMER_REAL, max(1e-6, left), _ALARM_EVERY)
+            signal.setitimer(signal.ITIMER_REAL, max(1e-6, until - system.clock()), _ALARM_EVERY)
 
     def _report_holder(self) -> None:
         if holder := file_lock.last_holder(self._fd):

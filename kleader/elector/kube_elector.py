@@ -22,7 +22,7 @@ from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
 from kleader.kube.errors import LockError, SetUpError
 from kleader.locks.coordinated_lease import CoordinatedLease
-from kleader.locks.factory import make_lock
+from kleader.locks.factory import Place, make_lock
 from kleader.locks.leader_for_life import PodContext
 from kleader.locks.lease_candidate import Description, LeaseCandidate, served_version
 from kleader.procs.process_tracker import has_survivors
@@ -62,26 +62,18 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             log.warning(notice, event="credentials_notice")
         namespace = plan.namespace or credentials.namespace
         api = ApiClient(credentials)
-        candidate = await make_candidate(plan, api, namespace, log) if plan.coordinated else None
+        one_try = plan.wait_of(term).one_try
+        candidate = await make_candidate(plan, api, namespace, log, one_try=one_try) if plan.coordinated else None
         if candidate and assign.leading:
             candidate.keep_registered()  # in the background: the new elector of a leader must read the lock at once
         context = None
         if instance_socket:
             context = _pod_context(plan, namespace, assign, instance_socket, partial(channel.send, term))
-        lock = make_lock(
-            plan.lock,
-            api,
-            namespace,
-            plan.name,
-            plan.labels,
-            plan.lease_duration,
-            warn=partial(log.warning, event="lock_warning"),
-            force=plan.force,
-            candidate=candidate,
-            context=context,
-        )
+        warn = partial(log.warning, event="lock_warning")
+        place = Place(api, namespace, plan.name, plan.labels, warn, plan.force)
+        lock = make_lock(plan.lock, place, plan.timing.lease_duration, candidate=candidate, context=context)
         if isinstance(lock, CoordinatedLease):
-            lock.registers_at_once = plan.wait == 0
+            lock.registers_at_once = one_try
         label = None
         if plan.pod_label:
             pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
@@ -97,12 +89,14 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
     asyncio.new_event_loop().run_until_complete(Loop(plan, channel, log, supervisor, find_lock).run())
 
 
-async def make_candidate(plan: Plan, api: ApiClient, namespace: str, log: Log) -> LeaseCandidate | None:
+async def make_candidate(
+    plan: Plan, api: ApiClient, namespace: str, log: Log, *, one_try: bool
+) -> LeaseCandidate | None:
     """The LeaseCandidate; None, with a warning, if the cluster has no coordinated election.
 
     SetUpError: no answer to the one try of --no-wait, or within --wait.
     """
-    version = await _served_version(plan, api, log)
+    version = await _served_version(plan, api, log, one_try=one_try)
     if not version:
         log.warning(
             "the cluster has no coordinated election: it serves no leasecandidates (feature gate"
@@ -111,13 +105,13 @@ async def make_candidate(plan: Plan, api: ApiClient, namespace: str, log: Log) -
         )
         return None
     description = Description(plan.identity, plan.name, plan.binary_version, plan.emulation_version, plan.strategy)
-    tolerance = plan.kill + plan.skew  # the command is dead so long before the lease expires
+    tolerance = plan.timing.kill + plan.timing.skew  # the command is dead so long before the lease expires
     client = ApiClient(api.credentials, shared=True)
     warn = partial(log.repeated, event="lease_candidate_failed")
     return LeaseCandidate(client, version, namespace, description, plan.request_timeout, tolerance, warn)
 
 
-async def _served_version(plan: Plan, api: ApiClient, log: Log) -> str:
+async def _served_version(plan: Plan, api: ApiClient, log: Log, *, one_try: bool) -> str:
     last_error = SILENT
     try:
         while True:
@@ -125,10 +119,12 @@ async def _served_version(plan: Plan, api: ApiClient, log: Log) -> str:
                 return await served_version(api, plan.request_timeout)
             except LockError as error:
                 last_error = str(error)
-                if plan.wait == 0:
+                if one_try:
                     raise SetUpError(last_error) from None
                 log.repeated(last_error, event="elector_set_up_failed")
-                pause = max(plan.retry_period, min(error.failure.retry_after, plan.lease_duration / (1 + JITTER)))
+                pause = max(
+                    plan.timing.retry_period, min(error.failure.retry_after, plan.timing.lease_duration / (1 + JITTER))
+                )
             await asyncio.sleep(pause * (1 + random.random() * JITTER))  # noqa: S311 - spreads candidates
     except asyncio.CancelledError:  # --wait is over
         raise SetUpError(last_error) from None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kleader import system
 from kleader.election import events as e
 from kleader.election.elector import Candidate, Phase, State, step
-from kleader.election.timing import Timing
 from kleader.elector import successor
 from kleader.elector.api_run_record import RunRecord
 from kleader.elector.lock_requests import LockRequests
@@ -61,9 +60,6 @@ class Loop:
     ) -> None:
         self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
         self._supervisor = supervisor
-        self._timing = Timing(
-            plan.lease_duration, plan.renew_deadline, plan.retry_period, plan.grace, plan.kill, plan.skew,
-        )  # fmt: skip
         self._requests: LockRequests | None = None  # None: the lock is not found yet
         self._recorder: EventRecorder | None = None
         self._predecessor = Predecessor()
@@ -96,7 +92,9 @@ class Loop:
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
-        patience = max(plan.wait, _MIN_SET_UP_SECONDS) if plan.wait and not assign.leading else None
+        wait, patience = plan.wait_of(self._term), None
+        if wait.until < math.inf and not assign.leading:
+            patience = max(_MIN_SET_UP_SECONDS, wait.until - system.clock())
         found: tuple[Lock, EventRecorder | None] | None = None
         while found is None:
             try:
@@ -118,13 +116,7 @@ class Loop:
             self._recorder.command(runs=self._runs)
         self._log.add_context(namespace=lock.namespace)
         self._send(m.LockFound(lock.namespace))
-        me = Candidate(
-            plan.identity,
-            self._timing,
-            min(plan.request_timeout, self._timing.request_timeout),
-            *((math.inf, False, False) if self._term > 1 else _patience(plan)),
-            **lock.properties._asdict(),
-        )
+        me = Candidate(plan.identity, plan.timing, plan.request_timeout, *wait, **lock.properties._asdict())
         if assign.leading or assign.replaces:
             self._state = successor.resumed(me, assign, system.clock())
             if resume_state := successor.resume_state(None, self._state):
@@ -271,14 +263,14 @@ class Loop:
         self._tracker.scan()
         if assign.leading:
             self._log.role = "leader"
-            self._watchdog.kill_at = self._timing.kill_at(assign.t0)
+            self._watchdog.kill_at = self._plan.timing.kill_at(assign.t0)
             self._watchdog.supervisor_kill_at = self._watchdog.kill_at
         self._arm()
         self._tasks.spawn(self._begin(assign))
 
     def _watch_supervisor(self, incarnation: str) -> None:
         self._tracker = ProcessTracker(*self._supervisor, m.MARKER + incarnation, self._excluded, self._cgroup)
-        self._watchdog = Watchdog(self._tracker, self._log, self._plan.kill, lambda: self._send(m.Heartbeat()))
+        self._watchdog = Watchdog(self._tracker, self._log, self._plan.timing.kill, lambda: self._send(m.Heartbeat()))
 
     def _supervisor_died(self) -> None:
         """The supervisor is dead: what is left of its tree is killed; the lock is not released."""
@@ -307,7 +299,7 @@ class Loop:
             await asyncio.sleep(_WAITING_FACTOR * _HEARTBEAT_SECONDS if self._waits else _HEARTBEAT_SECONDS)
             self._tracker.scan()
             self._receive()  # what has come counts, however late this process is itself
-            if not self._waits and self._unanswered * _HEARTBEAT_SECONDS > self._plan.renew_deadline:
+            if not self._waits and self._unanswered * _HEARTBEAT_SECONDS > self._plan.timing.renew_deadline:
                 self._step(e.SupervisorUnresponsive(f"the supervisor has not answered {self._unanswered} heartbeats"))
             self._unanswered += 1
             self._send(m.Heartbeat())
@@ -320,8 +312,3 @@ class Loop:
 def _descriptor(timer: system.Timer) -> int | None:
     """None on systems without timers that can be waited for."""
     return timer.fd
-
-
-def _patience(plan: Plan) -> tuple[float, bool, bool]:
-    """Until when to wait, whether to try once, whether to give up on a sign of life: of the first candidacy alone."""
-    return (plan.started + plan.wait if plan.wait else math.inf), plan.wait == 0, plan.live

@@ -63,11 +63,11 @@ class Exporter:
         """The response to a GET of this path, with this Accept header."""
         status, now = self.last_status, system.clock()
         if path in {"/healthz", "/healthz/leaderElection"}:  # the latter is kube-controller-manager's
-            return health.healthz(status, self._plan.lease_duration, now) if status else plain_text(200, "ok")
+            return health.healthz(status, self._plan.timing.lease_duration, now) if status else plain_text(200, "ok")
         if status is None:
             return plain_text(503, "nothing is known yet")
         if path == "/readyz":
-            return health.readyz(status, self._plan.lease_duration, now)
+            return health.readyz(status, self._plan.timing.lease_duration, now)
         if path in {"/leader", "/"}:
             return health.leader(status, now)
         if path == "/metrics":

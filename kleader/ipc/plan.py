@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import NamedTuple
 
 from kleader import __version__
+from kleader.election.timing import Timing
 
 _READ_BYTES = 1 << 16
 _VERSION = f"{__version__}/2"  # of the plan and the messages: raised whenever one of them changes
@@ -16,6 +18,14 @@ OTHER_VERSION = 78  # exit status (EX_CONFIG, sysexits.h) of a process whose cod
 
 class OtherVersionError(Exception):
     """The plan was written by another version of kleader, whose options and messages may mean something else."""
+
+
+class Wait(NamedTuple):
+    """How long a candidacy waits for the lock."""
+
+    until: float  # on CLOCK_BOOTTIME; inf: without end
+    one_try: bool  # --no-wait
+    live: bool  # until the holder is seen to renew the lock
 
 
 class Plan(NamedTuple):
@@ -43,12 +53,7 @@ class Plan(NamedTuple):
     strategy: str  # of coordinated election
     api: dict[str, str]  # kubeconfig, context, cluster, user, server, as
     # timing
-    lease_duration: int
-    renew_deadline: float
-    retry_period: float
-    grace: float
-    kill: float
-    skew: float
+    timing: Timing
     request_timeout: float
     wait: float | None  # None: without end
     live: bool
@@ -91,6 +96,12 @@ class Plan(NamedTuple):
         """Whether a leader that ends recommends a standby: the control plane or a Pod's end decides in other locks."""
         return self.registers and self.lock != FOR_LIFE and not self.coordinated
 
+    def wait_of(self, candidacy: int) -> Wait:
+        """How long this candidacy waits: --wait is for the first one alone."""
+        if candidacy > 1:
+            return Wait(math.inf, one_try=False, live=False)
+        return Wait(self.started + self.wait if self.wait else math.inf, self.wait == 0, self.live)
+
 
 def save(plan: Plan, fd: int) -> None:
     """Write the plan into an open file, from its start, with its version."""
@@ -111,4 +122,4 @@ def load(fd: int) -> Plan:
     fields = json.loads(data)
     if fields.pop("version", None) != _VERSION:
         raise OtherVersionError
-    return Plan(**fields)
+    return Plan(**{**fields, "timing": Timing(*fields["timing"])})

@@ -74,7 +74,6 @@ class EndpointsLock(AnnotationLock):
 
     kind = "Endpoints"
     plural = "endpoints"
-    force = False
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
         """Kind.HOPELESS where the annotation would be new and a Service would lose its backends."""
@@ -89,7 +88,7 @@ class EndpointsLock(AnnotationLock):
         await super().dry_run(timeout)
 
     async def _check_service(self, timeout: float) -> None:
-        if self.force:
+        if self._force:
             return
         root, service = self._collection.removesuffix(self.plural), f"the Service {self.namespace}/{self._name}"
         target = f"{root}services/{urllib.parse.quote(self._name, safe='')}"

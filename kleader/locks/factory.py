@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
 from kleader.locks.base import MULTILOCKS
@@ -28,47 +29,39 @@ _KINDS: dict[str, type[ObjectLock]] = {
 }
 
 
-def component_locks(  # noqa: PLR0913, PLR0917 - what identifies a lock
-    kind: str,
-    api: ApiClient,
-    namespace: str,
-    name: str,
-    labels: Mapping[str, str],
-    warn: Callable[[str], None] = lambda _: None,
-    *,
-    force: bool = False,
-) -> list[ObjectLock]:
+class Place(NamedTuple):
+    """Where a lock is, and with what its objects are written. ``warn`` gets sentences for a person."""
+
+    api: ApiClient
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = MappingProxyType({})
+    warn: Callable[[str], None] = lambda _: None
+    force: bool = False  # permits an Endpoints that a Service would lose
+
+
+def component_locks(kind: str, place: Place) -> list[ObjectLock]:
     """A lock for each object of a lock of this kind, the primary first: enough for commands that do not compete."""
-    locks = [_KINDS[component](api, namespace, name, labels, warn) for component in MULTILOCKS.get(kind, (kind,))]
-    for lock in locks:
-        if isinstance(lock, EndpointsLock):
-            lock.force = force
-    return locks
+    return [_KINDS[component](*place) for component in MULTILOCKS.get(kind, (kind,))]
 
 
-def make_lock(  # noqa: PLR0913, PLR0917 - what identifies a lock
+def make_lock(
     kind: str,
-    api: ApiClient,
-    namespace: str,
-    name: str,
-    labels: Mapping[str, str],
+    place: Place,
     lease_duration: int,
     *,
-    warn: Callable[[str], None] = lambda _: None,
-    force: bool = False,
     candidate: LeaseCandidate | None = None,
     context: PodContext | None = None,
 ) -> Lock:
-    """The lock of this kind (kinds of ``kleader.ipc.plan``) and name, for a candidate with this lease duration.
+    """The lock of this kind (kinds of ``kleader.ipc.plan``), for a candidate with this lease duration.
 
-    ``warn`` gets sentences for a person. ``force`` permits an Endpoints that a Service would lose. ``candidate``: for
-    coordinated election, which only Leases have. ``context``: for leader-for-life.
+    ``candidate``: for coordinated election, which only Leases have. ``context``: for leader-for-life.
     """
     if candidate:
-        coordinated = CoordinatedLease(api, namespace, name, labels, warn)
+        coordinated = CoordinatedLease(*place)
         coordinated.candidate = candidate
         return coordinated
     if context:
-        return LeaderForLifeLock(api, namespace, name, labels, warn, context)
-    primary, *secondary = component_locks(kind, api, namespace, name, labels, warn, force=force)
+        return LeaderForLifeLock(*place[:-1], context)
+    primary, *secondary = component_locks(kind, place)
     return MultiLock(primary, secondary[0], lease_duration) if secondary else primary

@@ -31,6 +31,7 @@ class ObjectLock:
     """One object. A subclass names its kind and says how it keeps the record. Methods as in kleader.locks.base.
 
     ``labels`` are merged into the object's. ``warn`` gets sentences for a person; the lock works all the same.
+    ``force``: for an Endpoints.
     """
 
     api_version: ClassVar[str]
@@ -40,17 +41,18 @@ class ObjectLock:
     ended_run: Run | None = None
     recommended = ""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a factory.Place
         self,
         api: ApiClient,
         namespace: str,
         name: str,
         labels: Mapping[str, str],
         warn: Callable[[str], None] = lambda _: None,
+        force: bool = False,  # noqa: FBT001, FBT002 - as in a factory.Place
     ) -> None:
         self.namespace = namespace
         self._api = api
-        self._warn = warn
+        self._warn, self._force = warn, force
         self._warned: set[str] = set()
         self._name = name
         self._labels = dict(labels)

@@ -257,7 +257,7 @@ class ElectorProcess:
         """What becomes of a lock that is not released."""
         if self._plan.pod:
             return f"the Pod {self._plan.pod} keeps it until that Pod is deleted"
-        return f"it expires within {text(self._plan.lease_duration)}"
+        return f"it expires within {text(self._plan.timing.lease_duration)}"
 
     def _start(self, state: State, term: Term, now: float) -> None:
         leading, replaces = term.lead is not None, self.process.started_at > -math.inf

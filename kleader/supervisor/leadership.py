@@ -68,8 +68,8 @@ class Leadership:
             self._command.restart_wanted = False  # of the command of an earlier term
             self._kill(now)
         elif self._plan.standby:  # it has the grace of a loss, for there is no leader meanwhile
-            term.standby_deadline = now + self._plan.renew_deadline
-            grace = min(self._plan.grace, self._plan.renew_deadline / 2)
+            term.standby_deadline = now + self._plan.timing.renew_deadline
+            grace = min(self._plan.timing.grace, self._plan.timing.renew_deadline / 2)
             self._standby.ask_to_stop(self.stop_signal(), now + grace)
         else:
             term.start_at = now
@@ -97,7 +97,7 @@ class Leadership:
             if kill and ran:
                 self._log.warning("killed the command with SIGKILL", event="command_killed")
         if first and self._run.state is not State.KILLING:
-            by = min(term.kill_stopping_at, now + self._plan.grace)
+            by = min(term.kill_stopping_at, now + self._plan.timing.grace)
             if self._run.state is State.LEADING:
                 self._stop(self.stop_signal(), now, by, send=True)
             term.kill_stopping_at = by

@@ -46,7 +46,7 @@ class RunStateMachine:
         self, plan: Plan, log: Log, signals: system.Signals, launcher: Launcher, launch_exporter: Launch | None
     ) -> None:
         self._plan, self._log, self._run = plan, log, Run(log, plan.namespace)
-        self._deadline = Deadline(system.KillTimer() if os.getpid() != 1 else None, plan.kill)
+        self._deadline = Deadline(system.KillTimer() if os.getpid() != 1 else None, plan.timing.kill)
         self._command = Command(plan, log, signals)
         tree = self._command.tree
         killer = TreeKiller(tree, self._deadline, log)
@@ -109,11 +109,11 @@ class RunStateMachine:
     @property
     def _wait_ends_at(self) -> float:
         """The end of --wait, which is of the first candidacy. While an elector contends, the elector judges it."""
-        wait, term = self._plan.wait, self._run.term
-        known = self._run.state is not State.NOT_CONTENDING or self._health.known
-        if wait is None or term.number > 1 or term.lead or not (wait or known):
-            return math.inf
-        return self._plan.started + wait
+        term = self._run.term
+        wait = self._plan.wait_of(term.number)
+        if wait.one_try and (self._run.state is not State.NOT_CONTENDING or self._health.known):
+            wait = wait._replace(until=self._plan.started)
+        return math.inf if term.lead else wait.until
 
     def due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
@@ -233,9 +233,9 @@ class RunStateMachine:
         self._new_leader.leads(leader)
         if leader != self._plan.identity:
             leader = leader[:MAX_LEADER_CHARS]
-            one_try = self._run.term.number == 1 and (self._plan.wait == 0 or self._plan.live)  # its last line has it
+            wait = self._plan.wait_of(self._run.term.number)
             what = f"the leader is {leader}{self._log.introduce('; this candidate waits as ')}"
-            if one_try:
+            if wait.one_try or wait.live:  # its last line has it
                 self._log.debug(what, event="leader_observed", leader=leader)
             else:
                 self._log.info(what, event="leader_observed", leader=leader)
@@ -310,9 +310,9 @@ class RunStateMachine:
         accompanied = plan.lock == FOR_LIFE and (plan.standby or plan.health or plan.on_new_leader or plan.on_end)
         if previous.asked or not previous.lost or self._elector.fd is None or not healthy or accompanied:
             if previous.asked:
-                pause = text(plan.lease_duration)
+                pause = text(plan.timing.lease_duration)
                 self._log.info(f"not competing for {pause}, so that another candidate can lead", event="standing_aside")
-            self._stop_contending(now, 0.0 if healthy and not previous.asked else plan.lease_duration)
+            self._stop_contending(now, 0.0 if healthy and not previous.asked else plan.timing.lease_duration)
             return
         self._run.fire(Event.CONTEND)
         self._deadline.end()

@@ -267,9 +267,8 @@ class Client(LoopThread):
         async def make() -> Lock:
             return factory.make_lock(
                 "lease" if place.coordinated else place.lock,
-                *(api, place.namespace, place.name, labels or {}, lease_duration),
-                warn=warnings.append,
-                force=force,
+                factory.Place(api, place.namespace, place.name, labels or {}, warnings.append, force),
+                lease_duration,
                 candidate=cast("LeaseCandidate", Unregistered()) if place.coordinated else None,
             )
 

@@ -97,9 +97,8 @@ class Pods(Client):
         async def make() -> Lock:
             api = ApiClient(Credentials({"kubeconfig": str(config)}, reader_of(config)))
             self._apis.append(api)
-            return factory.make_lock(
-                *(LOCK, api, self.namespace, "x", labels or {}, 15), warn=warnings.append, context=context,
-            )  # fmt: skip
+            place = factory.Place(api, self.namespace, "x", labels or {}, warnings.append)
+            return factory.make_lock(LOCK, place, 15, context=context)
 
         return Handle(self, self.run(make()), warnings)
 

@@ -43,8 +43,8 @@ MUTANTS = [
     Guard(
         "a supervisor is judged by its unanswered heartbeats",
         "elector.loop:Loop._send_heartbeats",
-        "self._unanswered * _HEARTBEAT_SECONDS > self._plan.renew_deadline",
-        "system.clock() - self._watchdog.answered_at > self._plan.renew_deadline",
+        "self._unanswered * _HEARTBEAT_SECONDS > self._plan.timing.renew_deadline",
+        "system.clock() - self._watchdog.answered_at > self._plan.timing.renew_deadline",
         "unit/test_elector_loop.py::test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_supervisor",
     ),
     Guard(
@@ -249,7 +249,7 @@ MUTANTS = [
     Guard(
         "an unhealthy leader does not contend for a lease duration",
         "supervisor.state_machine:RunStateMachine._contend_again",
-        "0.0 if healthy and not previous.asked else plan.lease_duration",
+        "0.0 if healthy and not previous.asked else plan.timing.lease_duration",
         "0.0",
         "process/test_health.py::test_an_unhealthy_leaders_next_candidacy_has_a_new_incarnation",
     ),

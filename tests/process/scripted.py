@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kleader import launch, system
 from kleader.election import protocol as p
+from kleader.election.timing import Timing
 from kleader.elector import start
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
@@ -217,7 +218,9 @@ def main() -> None:
     start.FileElectors = lambda *_: starter  # type: ignore[assignment,misc]
     starter.heartbeat_timeout = given.get("silence", float("inf"))
     fd = system.anonymous_file()
-    plans.save(plan._replace(**given.get("plan", {})), fd)
+    other = given.get("plan", {})
+    timing = plan.timing._replace(**{name: other.pop(name) for name in {*other} & {*Timing._fields}})
+    plans.save(plan._replace(timing=timing, **other), fd)
     os._exit(launch.supervise(fd))
 
 

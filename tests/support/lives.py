@@ -96,7 +96,7 @@ class World:
         self.room = True  # for another elector
         self.signals: list[tuple[int, bool]] = []  # for the next turn; whether from the terminal
         self.joined = False  # what happens next is taken in with what has just happened
-        self.heartbeat_timeout = max(plan.renew_deadline / 2, 3.0)
+        self.heartbeat_timeout = max(plan.timing.renew_deadline / 2, 3.0)
         self._elector = 0
         self._link: Link | None = None
         self._pids = itertools.count(1001)
@@ -227,7 +227,7 @@ class World:
         if before in LIMITED and self.state in LIMITED:
             kill_at = one._deadline.kill_at
             assert self.now < kill_at, "past kill_at"
-            assert self.now < max(kill_at - self.plan.kill, alone_by), "alone past a kill budget before kill_at"
+            assert self.now < max(kill_at - self.plan.timing.kill, alone_by), "alone past a kill budget before kill_at"
         if one.ended and before is not State.KILLING:  # where a third request leaves processes that do not die
             assert not self.tree("main", "descendant"), "ended beside a living process"
         return not one.ended

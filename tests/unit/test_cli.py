@@ -427,7 +427,7 @@ NEEDS = {"coordinated": ["--binary-version=1.36.0"]}  # options that are not giv
 
 
 def shown(plan: Plan, field: str, value: object) -> bool:
-    found = getattr(plan, field)
+    found = getattr(plan, field) if field in plan._fields else getattr(plan.timing, field)
     return bool(found.items() >= value.items()) if isinstance(value, dict) else bool(found == value)
 
 
@@ -469,7 +469,7 @@ def test_a_bad_variable_is_a_usage_error_that_names_it(refuse: Refuse) -> None:
 
 
 def test_the_command_line_wins_over_the_environment(parse: Parse) -> None:
-    assert parse("--retry-period", "3s", KLEADER_RUN_RETRY_PERIOD="4s").retry_period == 3
+    assert parse("--retry-period", "3s", KLEADER_RUN_RETRY_PERIOD="4s").timing.retry_period == 3
     assert parse("--wait", "20s", KLEADER_RUN_NO_WAIT="1").wait == 20
     assert parse("--no-wait", KLEADER_RUN_WAIT="20s").wait == 0
     assert parse("-q", KLEADER_RUN_V="4").verbosity == 0

@@ -69,11 +69,17 @@ def test_a_replacement_elector_keeps_the_terms_deadline_before_it_has_read_the_l
     ours.close()
 
 
-@pytest.mark.parametrize(("wait", "given"), [(0.001, 5.0), (4.0, 5.0), (60.0, 60.0), (0.0, None), (None, None)])
+@pytest.mark.parametrize(
+    ("wait", "candidacy", "given"),
+    [
+        *((0.001, 1, 5.0), (4.0, 1, 5.0), (10.0, 1, 5.0), (60.0, 1, 50.0), (0.0, 1, None), (None, 1, None)),
+        (60.0, 2, None),
+    ],
+)
 def test_a_short_wait_leaves_time_to_find_the_credentials(
-    monkeypatch: pytest.MonkeyPatch, wait: float | None, given: float | None
+    monkeypatch: pytest.MonkeyPatch, wait: float | None, candidacy: int, given: float | None
 ) -> None:
-    """Or a wait shorter than a try would try nothing at all on a slow machine."""
+    """Or a wait shorter than a try would try nothing at all on a slow machine. --wait is for the first candidacy."""
     asked: list[float | None] = []
 
     class OverAtOnce(contextlib.AbstractAsyncContextManager[None]):
@@ -86,9 +92,11 @@ def test_a_short_wait_leaves_time_to_find_the_credentials(
         async def __aexit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr("kleader.elector.loop.within", OverAtOnce)
-    plan = plan_of(**TIMES)._replace(wait=wait)
+    plan = plan_of(**TIMES)._replace(wait=wait, started=100.0)
+    monkeypatch.setattr(system, "clock", lambda: 110.0)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), _never)
+    elector._term = candidacy
     asyncio.run(elector._begin(m.Assign("i", False, False, 0.0, 0, 0, [], "")))  # noqa: FBT003
     assert asked == [given]
     theirs.close()
@@ -293,7 +301,7 @@ def test_a_replacement_elector_knows_the_supervisors_kill_at(elector: Loop) -> N
         elector._assigned(m.Assign("i", True, True, now, 0, 0, [], ""))  # noqa: FBT003
         dog = elector._watchdog
         elector._perform(e.Renewed(now + 10, now + 70, now + 100))
-        assert dog.supervisor_kill_at == pytest.approx(now + TIMES["lease_duration"] - TIMES["kill"] - TIMES["skew"])
+        assert dog.supervisor_kill_at == pytest.approx(plan_of(**TIMES).timing.kill_at(now))
         assert dog.kill_at == now + 100
 
     now = system.clock()

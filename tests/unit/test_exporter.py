@@ -93,7 +93,7 @@ def test_healthz_fails_twenty_seconds_after_an_expiry_or_a_silent_elector(
 @pytest.mark.parametrize(("renewed", "status"), [(0.0, 200), (-D - 21, 503)])
 def test_healthz_answers_at_the_path_of_kube_controller_managers_check(renewed: float, status: int) -> None:
     """https://kubernetes.io/docs/reference/using-api/health-checks/: each check has a path of its own."""
-    plan: Any = SimpleNamespace(state_file="", lease_duration=D)
+    plan: Any = SimpleNamespace(state_file="", timing=SimpleNamespace(lease_duration=D))
     exporter = Exporter(plan, cast("Channel", None), Log())
     exporter.last_status = LEADS._replace(renewed=system.clock() + renewed)
     assert exporter.respond("/healthz/leaderElection", "") == exporter.respond("/healthz", "")

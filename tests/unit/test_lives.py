@@ -35,13 +35,13 @@ WHY = "for a reason"
 def instants(world: World, age: float = 0.0) -> tuple[float, float, float]:
     """t0, stop_at and kill_at of a term that was renewed by a request sent so many seconds ago."""
     plan, sent_at = world.plan, world.now - age
-    return sent_at, sent_at + plan.renew_deadline, sent_at + plan.lease_duration - plan.kill - plan.skew
+    return sent_at, plan.timing.stop_at(sent_at), plan.timing.kill_at(sent_at)
 
 
 def elector_succeeds(world: World, age: float = 0.0, done: str = "") -> None:
     """It leads, renews or has released."""
     if world.state is State.WAITING:
-        age = min(age, world.plan.renew_deadline)
+        age = min(age, world.plan.timing.renew_deadline)
         world.send(p.Acquired(*instants(world, age), "1", 0, 1, done))
     elif world.state in ENDING:
         world.send(p.Released(released=True))
@@ -171,7 +171,7 @@ def live(plan: Plan, number: int, turns: st.DataObject) -> None:
         if not world.joined and not world.act():
             return
         happens, when, world.kernel = turns.draw(TURN)
-        world.advance(when.pause, when.late + when.late_budgets * plan.kill)
+        world.advance(when.pause, when.late + when.late_budgets * plan.timing.kill)
         HAPPENINGS[happens][1](world)
         world.joined = when.with_next
         if not world.joined:

@@ -42,11 +42,9 @@ class Server:
 
 def made(kind: type[ObjectLock]) -> tuple[Server, Any]:
     server: Any = Server()
-    lock = kind(server, "n", "x", {})
+    lock = kind(server, "n", "x", {}, force=True)
     metadata = {"name": "x", "namespace": "n", "uid": "the uid", "resourceVersion": "7"}
     server.has = {"apiVersion": lock.api_version, "kind": lock.kind, "metadata": metadata}
-    if isinstance(lock, EndpointsLock):
-        lock.force = True
     return server, lock
 
 
