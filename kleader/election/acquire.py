@@ -93,8 +93,7 @@ def _observe(turn: Transition, observed: Observed | None, *, from_watch: bool) -
         reason = f"held by {called(holder)[:256]}, which is alive: it has just renewed the lock"
         if not holder:
             reason = f"{called(before.record.holder)[:256]} has just finished and released the lock; not running again"
-        state.exit_reason = e.AcquireFailed(reason, NOT_ACQUIRED)
-        release.close(turn, release=True)
+        exit_failed(turn, reason, NOT_ACQUIRED)
 
 
 def _is_sign_of_life(turn: Transition, before: Observed, observed: Observed) -> bool:
@@ -248,9 +247,9 @@ def is_permanent(failure: Failure) -> bool:
 # --- giving up
 
 
-def exit_failed(turn: Transition, message: str) -> None:
-    """End the candidacy: it cannot work."""
-    turn.state.exit_reason = e.AcquireFailed(message, FAILED)
+def exit_failed(turn: Transition, message: str, status: int = FAILED) -> None:
+    """End the candidacy: it cannot work, or, with NOT_ACQUIRED, another candidate has the lock."""
+    turn.state.exit_reason = e.AcquireFailed(message, status)
     release.close(turn, release=True)
 
 
@@ -262,13 +261,7 @@ def give_up(turn: Transition) -> None:
     elif state.observed and state.observed.fault:  # no holder will release it
         exit_failed(turn, f"the lock counts as held: {state.observed.fault}")
     else:
-        not_acquired(turn, _why_not(turn))
-
-
-def not_acquired(turn: Transition, reason: str) -> None:
-    """End the candidacy: another candidate has the lock."""
-    turn.state.exit_reason = e.AcquireFailed(reason, NOT_ACQUIRED)
-    release.close(turn, release=True)
+        exit_failed(turn, _why_not(turn), NOT_ACQUIRED)
 
 
 def _why_not(turn: Transition) -> str:

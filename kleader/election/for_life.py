@@ -18,6 +18,7 @@ from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import Record
 from kleader.election.state import Phase, State
 from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
+from kleader.exits import NOT_ACQUIRED
 
 _OWNER_GONE = "what owns this candidate's locks is gone itself"
 
@@ -169,7 +170,7 @@ def _acquire_at(turn: Transition, observed: Observed | None) -> float:
     if observed.ours or observed.dead or not observed.record.holder:
         return soon
     if state.me.live:
-        acquire.not_acquired(turn, f"held by {observed.record.holder[:256]}, which is there")
+        acquire.exit_failed(turn, f"held by {observed.record.holder[:256]}, which is there", NOT_ACQUIRED)
     return inf
 
 
@@ -193,7 +194,7 @@ def _give_up(turn: Transition) -> None:
     if state.last_error or not state.known:
         acquire.exit_failed(turn, state.last_error or acquire.SILENT)
     else:
-        acquire.not_acquired(turn, _why_not(turn))
+        acquire.exit_failed(turn, _why_not(turn), NOT_ACQUIRED)
 
 
 def _why_not(turn: Transition) -> str:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 SECOND = 1_000_000
 UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of two locks that differ
@@ -78,14 +78,7 @@ def from_lease_spec(spec: object) -> Record:
     if not isinstance(spec, dict):
         msg = "spec is not an object"
         raise MalformedRecordError(msg)
-    holder = _holder(spec.get("holderIdentity"), "spec.holderIdentity")
-    return Record(
-        holder,
-        _duration(spec.get("leaseDurationSeconds"), "spec.leaseDurationSeconds", held=bool(holder)),
-        _instant(spec.get("acquireTime"), "spec.acquireTime"),
-        _instant(spec.get("renewTime"), "spec.renewTime"),
-        _count(spec.get("leaseTransitions"), "spec.leaseTransitions"),
-    )
+    return _record(spec.get, "spec.", "leaseTransitions")
 
 
 def to_annotation(record: Record, more: Mapping[str, object] = MappingProxyType({})) -> str:
@@ -115,14 +108,7 @@ def from_annotation(text: object) -> Record:
     if not isinstance(fields, dict):
         msg = "it is not a JSON object"
         raise MalformedRecordError(msg)
-    holder = _holder(fields.get("holderidentity"), "holderIdentity")
-    return Record(
-        holder,
-        _duration(fields.get("leasedurationseconds"), "leaseDurationSeconds", held=bool(holder)),
-        _instant(fields.get("acquiretime"), "acquireTime"),
-        _instant(fields.get("renewtime"), "renewTime"),
-        _count(fields.get("leadertransitions"), "leaderTransitions"),
-    )
+    return _record(lambda name: fields.get(name.lower()), "", "leaderTransitions")
 
 
 def fresh_time(previous: int | None, wall: int, tick: int = 1) -> int:
@@ -161,6 +147,18 @@ def parse_time(text: str) -> int:
     offset = "+00:00" if zone in (None, "Z", "z") else zone
     moment = datetime.fromisoformat(f"{day}T{clock}{offset}").astimezone(timezone.utc)
     return (moment - _EPOCH) // timedelta(microseconds=1) + int((fraction or "0")[:6].ljust(6, "0"))
+
+
+def _record(get: Callable[[str], object], where: str, transitions: str) -> Record:
+    """``get``: the value of a field by its name; ``where``: what precedes that name in an error."""
+    holder = _holder(get("holderIdentity"), f"{where}holderIdentity")
+    return Record(
+        holder,
+        _duration(get("leaseDurationSeconds"), f"{where}leaseDurationSeconds", held=bool(holder)),
+        _instant(get("acquireTime"), f"{where}acquireTime"),
+        _instant(get("renewTime"), f"{where}renewTime"),
+        _count(get(transitions), where + transitions),
+    )
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

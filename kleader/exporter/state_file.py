@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from kleader import system
 from kleader.exporter.health import is_leading
 
 if TYPE_CHECKING:
@@ -81,25 +82,10 @@ class StateFile:
                     os.unlink(self._path)
                 return
             try:
-                self._write(state)
+                system.replace_file(self._path, f"{json.dumps(state, indent=2)}\n")
                 self._is_failing = False
             except OSError as error:
                 if not self._is_failing:
                     why = f"cannot write the state file {self._path}: {error.strerror}: what it says is old"
                     self._log.warning(why, event="state_file_failed")
                 self._is_failing = True
-
-    def _write(self, state: dict[str, Any] | None) -> None:
-        """Replace the file by a new one; what another user has put at the temporary file's path is not written to."""
-        temporary = f"{self._path}.tmp"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        try:
-            with open(temporary, "x", encoding="utf-8") as file:
-                json.dump(state, file, indent=2)
-                file.write("\n")
-            os.rename(temporary, self._path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise

@@ -34,7 +34,7 @@ class OnNewLeader:
         self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree, holder: Callable[[], str]
     ) -> None:
         self._plan, self._log, self._holder = plan, log, holder
-        self.subtree = Subtree(_ON_NEW_LEADER, log, signals, tree, self._ended)
+        self.subtree = Subtree(_ON_NEW_LEADER, log, signals, tree)
         self._poll_at = 0.0
         self._leader = ""
         self._last_run_for = ""
@@ -83,17 +83,13 @@ class OnNewLeader:
     def _polls(self, state: State) -> bool:
         return self._plan.lock == "file" and state is State.WAITING
 
-    def _ended(self, status: int, now: float) -> None:
-        if self.subtree.running:
-            self.subtree.log_failure(status, now)
-
 
 class OnEnd:
     """Runs after a term: its tree is empty, and if kleader ends, the lock is released. Of several terms, the latest."""
 
     def __init__(self, plan: Plan, log: Log, signals: system.Signals, tree: ProcessTree) -> None:
         self._plan = plan
-        self.subtree = Subtree("the --on-end command", log, signals, tree, self._ended)
+        self.subtree = Subtree("the --on-end command", log, signals, tree)
         self._variables: dict[str, str] | None = None  # of a term that has ended
 
     def term_ended(self, variables: dict[str, str]) -> None:
@@ -121,10 +117,6 @@ class OnEnd:
         """Kill it, and start no other."""
         self._variables = None
         self.subtree.stop(now)
-
-    def _ended(self, status: int, now: float) -> None:
-        if self.subtree.running:
-            self.subtree.log_failure(status, now)
 
 
 class Health:

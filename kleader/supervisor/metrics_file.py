@@ -5,8 +5,6 @@ It is written when all is over and the lock released, and stays: the next run on
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import time
 
@@ -54,7 +52,7 @@ def write(plan: Plan, log: Log, term: Term) -> None:
         if value is not None
     )
     try:
-        _replace(plan.metrics_file, text)
+        system.replace_file(plan.metrics_file, text)
     except OSError as error:
         what = f"cannot write the metrics file {plan.metrics_file}: {error.strerror}: what it says is old"
         log.warning(what, event="metrics_file_failed")
@@ -72,18 +70,3 @@ def _former(path: str) -> float | None:
 
 def _escaped(label: str) -> str:
     return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _replace(path: str, text: str) -> None:
-    """At once, for a collector that reads meanwhile; what another user has put at the other path is not written to."""
-    temporary = f"{path}.tmp"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    try:
-        with open(temporary, "x", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        os.rename(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

@@ -39,7 +39,7 @@ class Subtree:
     """At most one run at a time. The command writes to standard error alone, has no terminal, and reads nothing.
 
     ``what`` it is, in logs. ``on_exit`` gets the status, as a shell has it, and the time, also of a run that was
-    stopped; ``running`` still says then whether it was.
+    stopped; ``running`` still says then whether it was. By default a failure is logged.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Subtree:
         log: Log,
         signals: system.Signals,
         tree: ProcessTree | None,
-        on_exit: Callable[[int, float], None],
+        on_exit: Callable[[int, float], None] | None = None,
     ) -> None:
-        self._what, self._log, self._signals, self._on_exit = what, log, signals, on_exit
+        self._what, self._log, self._signals, self._on_exit = what, log, signals, on_exit or self._log_end
         self._link = -1
         self._until = math.inf
         self.process = ChildProcess(tree, self._ended, Backoff(1.0, 30.0, steady=60.0))  # the subreaper
@@ -103,6 +103,10 @@ class Subtree:
             self._log.warning(f"{self._what} was ended by {name(status - SIGNALLED)}", event="hook_failed")
         elif status:
             self._log.warning(f"{self._what} exited with status {status}", event="hook_failed")
+
+    def _log_end(self, status: int, now: float) -> None:
+        if self.running:
+            self.log_failure(status, now)
 
     def _ended(self, waitstatus: int, now: float) -> None:
         self._on_exit(shell_status(waitstatus), now)

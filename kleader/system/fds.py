@@ -1,7 +1,8 @@
-"""File descriptors across fork, on every POSIX system alike."""
+"""File descriptors across fork, and a file that is replaced, on every POSIX system alike."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -20,3 +21,18 @@ def close_all_but(kept: Collection[int]) -> None:
                 os.close(int(name))
             except OSError:  # the directory's own
                 continue
+
+
+def replace_file(path: str, text: str) -> None:
+    """At once, for a process that reads meanwhile; what another user has put at PATH.tmp is not written to. OSError."""
+    temporary = f"{path}.tmp"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    try:
+        with open(temporary, "x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -570,7 +570,7 @@ def test_a_process_of_the_pod_other_than_kleader_holds_the_lock(pods: Pods) -> N
 def test_a_candidate_needs_its_pod(pods: Pods) -> None:
     failure = refused(pods.candidate("nobody").get)
     assert failure.kind is Kind.HOPELESS
-    assert f"there is no Pod {pods.namespace}/nobody: POD_NAME must be" in failure.message
+    assert f"there is no Pod {pods.namespace}/nobody: set POD_NAME" in failure.message
 
 
 def test_a_known_uid_must_be_the_pods(pods: Pods) -> None:

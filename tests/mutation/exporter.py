@@ -56,14 +56,14 @@ MUTANTS = [
     ),
     Guard(
         "the state file is not written through another user's symbolic link",
-        "exporter.state_file:StateFile._write",
-        "with ...:\n    os.unlink(temporary)\ntry:\n    with open(temporary, 'x', encoding='utf-8') as file:\n"
-        "        json.dump(state, file, indent=2)\n        file.write('\\n')\n"
-        "    os.rename(temporary, self._path)\nexcept OSError:\n    with contextlib.suppress(OSError):\n"
+        "system.fds:replace_file",
+        "with ...:\n    os.unlink(temporary)\ntry:\n"
+        "    with open(temporary, 'x', encoding='utf-8', errors='replace') as file:\n        file.write(text)\n"
+        "    os.rename(temporary, path)\nexcept OSError:\n    with contextlib.suppress(OSError):\n"
         "        os.unlink(temporary)\n    raise",
-        "with ...:\n    pass\ntry:\n    with open(temporary, 'w', encoding='utf-8') as file:\n"
-        "        json.dump(state, file, indent=2)\n        file.write('\\n')\n"
-        "    os.rename(temporary, self._path)\nexcept OSError:\n    with contextlib.suppress(OSError):\n"
+        "with ...:\n    pass\ntry:\n"
+        "    with open(temporary, 'w', encoding='utf-8', errors='replace') as file:\n        file.write(text)\n"
+        "    os.rename(temporary, path)\nexcept OSError:\n    with contextlib.suppress(OSError):\n"
         "        os.unlink(temporary)\n    raise",
         "unit/test_exporter.py::test_the_state_file_is_not_written_through_a_symbolic_link_at_its_temporary_path",
     ),
