@@ -1,4 +1,4 @@
-"""What an election is told and what it asks for: plain values, so that a run can be replayed from them."""
+"""The events and actions of an election: plain values, so that a run can be replayed from them."""
 
 from __future__ import annotations
 
@@ -226,12 +226,12 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unwatch:
-    """End the watch; nothing of it is told any more."""
+    """End the watch: no event of it comes any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something a person wants to know; told at most every so often while it stays the same. ``usual``: no warning."""
+    """A line for the log, repeated only now and then while it stays the same. ``usual``: no warning."""
 
     event: str  # the name in the log, as kleader-operations(7) lists it
     message: str

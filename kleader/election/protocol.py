@@ -1,4 +1,4 @@
-"""What an election tells the supervisor, and is told by it: plain values that ``kleader.ipc`` carries as they are.
+"""The actions of the election for the supervisor, and its events from there: ``kleader.ipc`` carries them as they are.
 
 Instants are seconds on CLOCK_BOOTTIME; inf: never, as of a lock that does not expire.
 """
@@ -66,7 +66,7 @@ class AcquireFailed(NamedTuple):
 
 
 class Released(NamedTuple):
-    """Nothing more to do; ``released`` tells whether the lock was given up, ``why`` not otherwise."""
+    """Nothing more to do. ``why`` the lock was not released, or how it was."""
 
     released: bool
     why: str = ""

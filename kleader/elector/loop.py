@@ -45,9 +45,8 @@ _DRAIN_SECONDS = 0.5  # seconds that this process lives on for them, when all el
 class Loop:
     """One elector, from its assignment to its end.
 
-    ``find_lock`` is told what this elector was told first of all, and may raise SetUpError.
-
-    ``supervisor`` is its pid and start time: the parent may be another by the time that this runs.
+    ``find_lock`` gets the candidacy's number and the Assign; it may raise SetUpError. ``supervisor``: its pid and start
+    time, for the parent may be another process by the time that this runs.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Loop:
         self._cgroup = ""  # in which it was alone
         self._tasks = Tasks(log)
         self._alarm: asyncio.TimerHandle | None = None
-        self._early: list[e.Event] = []  # what the supervisor said before the lock was found
+        self._early: list[e.Event] = []  # messages of the supervisor that came before the lock was found
         self._fresh = False  # no elector before this one has written anything
         self._runs = False  # the command does, and is not asked to stop
         self._unanswered = 0  # heartbeats in a row
@@ -191,7 +190,7 @@ class Loop:
         if self._requests and self._state and self._state.observed:  # the answer to the write that acquired it
             done = self._run_record.done(self._requests.lock, self._state.observed)
         self._send(acquired._replace(done=done))
-        self._predecessor.tell(self._log, system.clock())
+        self._predecessor.log_handover(self._log, system.clock())
         if self._recorder:
             self._recorder.became_leader()
 
@@ -288,7 +287,7 @@ class Loop:
 
     def _on_timer(self) -> None:
         self._timer.drain()
-        self._receive()  # or who was late itself would take an answer for none
+        self._receive()  # an elector that was late itself may have an answer to read
         if self._watchdog.check() and self._state:
             self._step(e.SupervisorUnresponsive("the supervisor did not act on its deadline"))
         self._step(e.TimerFired())

@@ -52,7 +52,7 @@ class Predecessor:
         elif not self._gave_up:
             self._until, self._gave_up = (state.observed_at if seen else now), True
 
-    def tell(self, log: Log, now: float) -> None:
+    def log_handover(self, log: Log, now: float) -> None:
         """Log for how long the lock had no leader; nothing if no other holder was observed."""
         if not self._who:
             return

@@ -41,7 +41,7 @@ class Electors:
         """Unknown here: the elector reports it."""
         return ""
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         """A lease ends by itself."""
 
 
@@ -94,17 +94,17 @@ class FileElectors:
         return pid, Channel(ours)
 
     def holder(self) -> str:
-        """Who had the lock last, as the file tells: its guard, which waits for it, cannot look."""
+        """The last holder, as the file names it: the elector, which waits for the lock, cannot read it."""
         return file_lock.last_holder(self._fd) if self._fd >= 0 else ""
 
-    def let_go(self) -> None:
-        """Close all: the path's first, for who gets the lock asks for that next."""
+    def close_lock(self) -> None:
+        """Close all: the path's lock first, because the next leader takes it second."""
         for fd in (*self._path_fds, self._fd):
             if fd >= 0:
                 os.close(fd)
         self._fd, self._path_fds = -1, []
 
     def _open(self) -> None:
-        self.let_go()
+        self.close_lock()
         self._fd = file_lock.open_lock(self._plan.file)
         self._path_fds = path_lock.open_path_locks(self._plan.file)

@@ -1,4 +1,4 @@
-"""What an elector tells the supervisor for the elector that may replace it.
+"""What an elector sends to the supervisor for the elector that may replace it.
 
 Of the lock delay that is the longest lease duration that was seen: the next elector counts it from its own start, which
 is later than any ``safe_at`` before. A lock that does not expire has a state of its own to resume.

@@ -28,7 +28,7 @@ class Watchdog:
         self._margin = max(kill_budget / 2, 0.05)
         self._asked_at = self._next_at = -math.inf
         self.kill_at = math.inf
-        self.supervisor_kill_at = math.inf  # the one that it acts on, as it said last
+        self.supervisor_kill_at = math.inf  # the one that the supervisor acts on, by its last message
         self.answered_at = system.clock()
 
     @property

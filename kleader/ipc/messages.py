@@ -1,8 +1,8 @@
 """The messages of one kleader's processes. Safety needs no answer: if one is late, a deadline passes and the tree dies.
 
 Each message is a JSON object with a ``type``, a ``term``, which is the number of a candidacy, and the fields of its
-body: a process ignores messages of other candidacies than its own. What the election and the supervisor tell each other
-is in :mod:`kleader.election.protocol`. Instants are in seconds on CLOCK_BOOTTIME.
+body: a process ignores messages of other candidacies than its own. Bodies that are actions or events of the election
+are in :mod:`kleader.election.protocol`. Instants are in seconds on CLOCK_BOOTTIME.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Ran(NamedTuple):
 
 
 class LockFound(NamedTuple):
-    """The lock's namespace, which the credentials may have named: before all that the election says."""
+    """The lock's namespace, which the credentials may have named: before every action of the election."""
 
     namespace: str
 
@@ -171,7 +171,7 @@ Body = (
 
 
 class Message(NamedTuple):
-    """What is said of one candidacy."""
+    """A body, for one candidacy."""
 
     term: int
     body: Body

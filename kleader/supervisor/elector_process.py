@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         def holder(self) -> str:
             """The holder, where no elector can tell while it waits; "" if there is none, or the elector tells."""
 
-        def let_go(self) -> None:
+        def close_lock(self) -> None:
             """Close the lock that an elector which has ended may have acquired."""
 
 
@@ -60,7 +60,7 @@ class NoElection:
         """Return no holder."""
         return ""
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         """Do nothing."""
 
 

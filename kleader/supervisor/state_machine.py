@@ -87,7 +87,7 @@ class RunStateMachine:
             what = f"exiting with status {term.status}: {term.why_ended}"
             self._log.info(what, event="exiting", status=term.status)
         status = term.status
-        self._elector.launcher.let_go()
+        self._elector.launcher.close_lock()
         self._report.close()
         metrics_file.write(self._plan, self._log, term)
         interrupted = self._interrupted or self._command.interrupted
@@ -171,7 +171,7 @@ class RunStateMachine:
         elif state is State.WAITING and self._elector.start_failed and now >= self._wait_ends_at:
             self._end(FAILED, now)
         elif state is State.NOT_CONTENDING:
-            self._elector.launcher.let_go()  # what the last one may have locked
+            self._elector.launcher.close_lock()  # what the last one may have locked
             self._on_end.start(now)
             if self._run.term.lead:
                 self._run.next_candidacy()
@@ -185,7 +185,7 @@ class RunStateMachine:
                 )
                 self._end(NOT_ACQUIRED, now)
         elif state is State.RELEASING and self._standby.ended(now):
-            self._elector.launcher.let_go()  # no hook delays that
+            self._elector.launcher.close_lock()  # no hook delays that
             self._on_end.start(now)
             if not (self._new_leader.subtree.running or self._on_end.subtree.running):
                 self._run.fire(Event.RELEASED)

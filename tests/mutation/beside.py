@@ -29,7 +29,7 @@ MUTANTS = [
     Guard(
         "a lock file is let go before kleader's exit waits for a hook",
         "supervisor.state_machine:RunStateMachine._without_elector",
-        "self._elector.launcher.let_go()\nself._on_end.start(now)\n"
+        "self._elector.launcher.close_lock()\nself._on_end.start(now)\n"
         "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n"
         "    self._run.fire(Event.RELEASED)",
         "self._on_end.start(now)\n"

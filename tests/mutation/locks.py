@@ -246,7 +246,7 @@ MUTANTS = [
     # --- the file
     Guard(
         "the file lock is never unlocked",
-        "elector.start:FileElectors.let_go",
+        "elector.start:FileElectors.close_lock",
         "if fd >= 0:\n    os.close(fd)",
         "if fd >= 0:\n    __import__('fcntl').flock(fd, 8)\n    os.close(fd)",
         "unit/test_file_elector.py::test_closing_a_lock_leaves_it_to_other_processes_that_have_it_open",
@@ -254,7 +254,7 @@ MUTANTS = [
     Guard(
         "a new candidacy for the file lock opens the file anew",
         "elector.start:FileElectors._open",
-        "self.let_go()",
+        "self.close_lock()",
         "",
         "unit/test_file_elector.py::test_a_new_candidacy_holds_no_file_of_the_last_one",
     ),

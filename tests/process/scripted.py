@@ -67,7 +67,7 @@ class Scripted:
         """Is told by the script."""
         return ""
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         """Holds nothing."""
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:

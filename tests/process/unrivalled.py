@@ -107,7 +107,7 @@ class Electors:
         """Is told by the elector."""
         return ""
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         """Holds nothing."""
 
 

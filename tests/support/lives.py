@@ -202,7 +202,7 @@ class World:
     def holder(self) -> str:
         return ""
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         pass
 
     # --- what a test does

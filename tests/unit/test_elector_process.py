@@ -65,7 +65,7 @@ class Scene:
     def holder(self) -> str:
         return ""
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         pass
 
     def kill(self, pid: int, number: int) -> None:

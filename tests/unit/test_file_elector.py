@@ -205,7 +205,7 @@ def test_closing_a_lock_leaves_it_to_other_processes_that_have_it_open(plan: Pla
     (fd,) = guards.inherited
     assert file_lock.acquire(fd, wait=False)
     inherited = os.dup(fd)
-    guards.let_go()
+    guards.close_lock()
     other = file_lock.open_lock(plan.file)
     assert not file_lock.acquire(other, wait=False)
     os.close(inherited)
@@ -222,7 +222,7 @@ def test_a_new_candidacy_holds_no_file_of_the_last_one(plan: Plan) -> None:
     other = file_lock.open_lock(plan.file)
     assert file_lock.acquire(other, wait=False)
     os.close(other)
-    guards.let_go()
+    guards.close_lock()
 
 
 def test_a_record_is_on_disk_before_the_term_begins(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:

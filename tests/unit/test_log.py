@@ -180,7 +180,7 @@ def test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs(
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         channel.close()
-        guards.let_go()
+        guards.close_lock()
 
 
 ELECT = """

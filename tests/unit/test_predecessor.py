@@ -51,7 +51,7 @@ def test_the_predecessor_in_the_log_is_a_known_holder(holders: list[str], told: 
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
     for at, holder in enumerate(holders):
         earlier.note(state(holder, float(at)), float(at), quiet)
-    earlier.tell(cast("Log", log), 4.0)
+    earlier.log_handover(cast("Log", log), 4.0)
     assert log == told
 
 
@@ -79,5 +79,5 @@ def test_a_holder_for_life_is_logged_by_its_pod_without_a_renewal(pod: str, told
     earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
     earlier.note(state(pod, 0.0, non_expiring=True), 0.0, quiet)
     earlier.note(state("my-pod", 4.0, non_expiring=True), 4.0, quiet)
-    earlier.tell(cast("Log", log), 4.0)
+    earlier.log_handover(cast("Log", log), 4.0)
     assert log == told
