@@ -40,6 +40,7 @@ SENTENCES = {
     "hook_failed": "the --.* command(:| was ended by | exited with )",
     "hook_killed": "the --.* (took too long|did not finish)",
     "leader_observed": "the leader is ",
+    "lock_file_replaced": "the lock file was removed or replaced while a leader holds it: ",
     "lost": "lost the lock: ",
     "not_acquired": "not acquired",
     "not_released": "did not release the lock",
