@@ -155,6 +155,11 @@ class Peer:
     async def __aexit__(self, *_: object) -> None:
         self._running.cancel()
         await asyncio.wait({self._running})
+        for fd in (
+            self.link.fd,
+            self._elector._timer.fd,
+        ):  # a closed link is the supervisor's death: it ends this process
+            asyncio.get_running_loop().remove_reader(fd)
         self.channel.close()
         self.link.close()
 
