@@ -46,6 +46,7 @@ _TOKENS = (
     *(b"HTTP/1.1 100 Continue\r\n\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n"),
     *(b"ffffffffffffffff\r\n", b"Connection: close\r\n", b"Retry-After: 1e9\r\n"),
 )
+_MAX_DEPTH = 100  # Python reads JSON that is nested deeper than a function may recurse
 _HERE = "\N{REPLACEMENT CHARACTER}here"
 
 
@@ -115,6 +116,8 @@ def _parsed(data: str | bytes) -> Any:  # noqa: ANN401 - whatever it is
 def _places(thing: object, way: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 - generator of ways
     if way:
         yield way
+    if len(way) == _MAX_DEPTH:
+        return
     items = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
     for key, each in items:
         yield from _places(None if key == "managedFields" else each, (*way, key))  # of which nobody reads much
