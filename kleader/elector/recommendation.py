@@ -55,6 +55,7 @@ class Recommendation:
         self._plan, self._credentials, self._log, self._lock = plan, credentials, log, lock
         self._found: dict[str, Any] = {}  # the list, as last observed
         self._revisions: dict[str, Revision] = {}
+        self._pods: set[str] = set()  # of the standbys, when the revisions were read
         self._warned: set[str] = set()
         self._work: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -67,7 +68,7 @@ class Recommendation:
             self._work = asyncio.get_running_loop().create_task(self._keep())
         elif self._work and state.phase not in {Phase.LEADING, Phase.RELEASING}:
             self._work.cancel()
-            self._work, self._found, self._lock.recommended = None, {}, ""
+            self._work, self._found, self._pods, self._lock.recommended = None, {}, set(), ""
 
     def stopping(self) -> None:
         """The command is asked to stop: read the revisions again, because a rollback changes them."""
@@ -95,7 +96,8 @@ class Recommendation:
                         async for found in states:
                             self._found = found or {}
                             self._choose()
-                            await self._read_revisions(self._api)
+                            if self._pods != {each.pod for each in self._standbys}:  # else an entry was only renewed
+                                await self._read_revisions(self._api)
                 except WatchError as error:
                     self._report(f"grant watch on the Lease {name}", error, denied=error.ended.denied)
                 await asyncio.sleep(backoff.pause(system.clock() - began))
@@ -107,7 +109,8 @@ class Recommendation:
         """Those of the standbys' ReplicaSets, where there are several."""
         namespace = (self._plan.in_pod and self._plan.in_pod[0]) or self._lock.namespace
         collection = f"/apis/apps/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/replicasets"
-        names = sorted({replica_set(each.pod) for each in self._standbys} - {""})
+        self._pods = {each.pod for each in self._standbys}
+        names = sorted({*map(replica_set, self._pods)} - {""})
         found: dict[str, Revision] = {}
         async with self._one_call:
             for name in names[:_MAX_REPLICA_SETS] if len(names) > 1 else ():
@@ -118,6 +121,7 @@ class Recommendation:
                     if error.failure.kind is not Kind.MISSING:
                         denied = isinstance(error, ForbiddenError)
                         self._report("grant get on replicasets", error, denied=denied)
+                        self._pods = self._pods if denied else set()  # the next event reads them again
                         return
                 else:
                     found |= {name: revision} if revision else {}
@@ -143,15 +147,11 @@ def best(standbys: Sequence[Registered], revisions: Mapping[str, Revision]) -> s
     The highest priority first, then the newest template of each Deployment, then the order of ``standbys``.
     ``revisions``: by the name of the ReplicaSet, as far as they are known.
     """
-    newest: dict[str, int] = {}
-    for deployment, number in revisions.values():
-        newest[deployment] = max(number, newest.get(deployment, number))
-
-    def rank(each: Registered) -> tuple[int, bool]:
-        revision = revisions.get(replica_set(each.pod))
-        return -each.priority, revision is not None and revision.number < newest[revision.deployment]
-
-    return min(standbys, key=rank).identity if standbys else ""
+    highest = max((each.priority for each in standbys), default=0)
+    equal = [(each.identity, revisions.get(replica_set(each.pod))) for each in standbys if each.priority == highest]
+    newest = dict(sorted(revision for _, revision in equal if revision))  # the last one of a Deployment stays
+    best_ones = [identity for identity, known in equal if not known or known.number == newest[known.deployment]]
+    return best_ones[0] if best_ones else ""
 
 
 def replica_set(pod: str) -> str:

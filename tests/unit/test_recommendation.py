@@ -49,6 +49,12 @@ def of(name: str, number: int) -> Registered:
         ("the order of the list", [standby("a"), standby("b")], {}, "a"),
         ("priority first", [of(NEW, 1), standby("b", f"{OLD}-bbbbb", 1)], ROLLED, "b"),
         ("the newest template", [of(OLD, 1), of(NEW, 1), of(NEW, 2)], ROLLED, f"{NEW}/1"),
+        (
+            "the newest template of the highest priority, though a newer one waits with a lower",
+            [standby("a", f"{OLD}-aaaaa", 1), standby("b", f"{NEW}-aaaaa", 1), of(OTHER, 1)],
+            {**ROLLED, OTHER: Revision("web", 3)},
+            "b",
+        ),
         ("a rollback", [of(NEW, 1), of(OLD, 1)], {**ROLLED, OLD: Revision("web", 3)}, f"{OLD}/1"),
         ("a revision is a number", [of(OLD, 1), of(NEW, 1)], {OLD: ROLLED[OLD], NEW: Revision("web", 10)}, f"{NEW}/1"),
         ("no permission", [of(OLD, 1), of(NEW, 1)], {}, f"{OLD}/1"),
@@ -193,6 +199,16 @@ def test_a_leader_follows_the_list_and_reads_revisions_only_during_a_rollout() -
         assert await leader.rests() == f"{NEW}/1"
         leader.enter(Phase.LOST)
         assert await leader.rests() == ""
+
+    play(story())
+
+
+def test_an_entry_that_its_candidate_renews_costs_the_leader_no_request() -> None:
+    async def story() -> None:
+        Api.shows = [listed(of(OLD, 1), of(NEW, 1)._replace(renewed=NOW + second)) for second in range(9)]
+        leader = Leader()
+        assert await leader.rests() == f"{NEW}/1"
+        assert Api.read == [OLD, NEW]
 
     play(story())
 
