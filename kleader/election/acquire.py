@@ -156,11 +156,12 @@ def acquire_at(turn: Transition) -> float:
 def _give_precedence(turn: Transition, observed: Observed, later: float) -> float:
     """Seconds for which a released lock is left to the candidate that the last leader has recommended.
 
-    None for a candidate that has observed no leader: the recommendation may be as old as the release.
+    None for a candidate that has observed no leader: the recommendation may be as old as the release. None for one
+    whose --wait would end meanwhile, although the lock is free.
     """
-    if observed.recommended and turn.state.leader:
-        is_me = observed.recommended == turn.state.me.identity
-        return 0.0 if is_me else turn.state.me.timing.retry_period + later
+    me, delayed = turn.state.me, turn.state.me.timing.retry_period + later
+    if observed.recommended and turn.state.leader and turn.now.boot + delayed < me.wait_until:
+        return 0.0 if observed.recommended == me.identity else delayed
     return later
 
 

@@ -56,6 +56,12 @@ def test_a_candidate_that_finds_a_free_lock_takes_it_at_once_whatever_was_recomm
     assert story.now == START
 
 
+def test_a_candidate_whose_wait_ends_within_that_period_takes_the_free_lock_at_once() -> None:
+    """It would give up beside a free lock if the recommended candidate is dead."""
+    story = Story(wait_until=START + PERIOD).follows()
+    assert released(story, "best").asked(e.Write).record.holder == ME
+
+
 @pytest.mark.parametrize("recommended", [ME, "best"])
 def test_a_recommendation_does_not_shorten_the_wait_for_a_lock_that_is_not_free(recommended: str) -> None:
     """An object that vanished, a holder that crashed, and a record that cannot be read are waited for as ever."""
