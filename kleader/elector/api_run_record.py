@@ -36,7 +36,10 @@ class RunRecord:
             lock.ended_run = run_record.run_of(self._plan, self.ran, lock.server_time)
 
     def refused(self, lock: Lock, request: Get | Write, failure: Failure) -> None:
-        """Release the lock without a record where the server refuses the write: the object may be full."""
-        if self.ran and lock.ended_run and failure.kind is Kind.REFUSED and not isinstance(request, Get):
+        """Release the lock without a record or a recommendation where the server refuses the write: it may be full."""
+        if failure.kind is not Kind.REFUSED or isinstance(request, Get):
+            return
+        lock.recommended = ""
+        if self.ran and lock.ended_run:
             self.ran = lock.ended_run = None
             self._log.warning(f"did not record the run: {failure.message}", event="run_not_recorded")

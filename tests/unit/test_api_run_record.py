@@ -29,6 +29,7 @@ class Kept:
 
     namespace = "n"
     ended_run: Run | None = None
+    recommended = "best"
     server_time: int | None = SERVER_TIME
 
     def __init__(self) -> None:
@@ -87,7 +88,7 @@ def test_without_once_no_run_is_needless() -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_a_release_that_the_server_refuses_is_repeated_without_the_run(kind: Kind) -> None:
+def test_a_release_that_the_server_refuses_is_repeated_without_the_run_and_the_recommendation(kind: Kind) -> None:
     """The object may be full. Whatever else fails may succeed the next time."""
     made, lock = record(), Kept()
     prepared(made, lock)
@@ -95,6 +96,7 @@ def test_a_release_that_the_server_refuses_is_repeated_without_the_run(kind: Kin
     lock.ended_run = None
     made.prepare(cast("Lock", lock))
     assert (lock.ended_run is None) is (kind is Kind.REFUSED)
+    assert (lock.recommended == "") is (kind is Kind.REFUSED)
 
 
 def test_a_refused_read_or_a_refused_renewal_of_the_running_command_forgets_no_run() -> None:
