@@ -106,7 +106,7 @@ def test_lock_file_removed_with_its_directory_is_still_held_by_its_leader(
     (home / ".local/state/kleader").rename(home / "away")
     newcomer = as_user("a terminal", "run", *LOCK, "--", *witness.command())
     newcomer.wait_log("lock_file_replaced")
-    for pid in halted:
+    for pid in reversed(halted):  # the guard first: a leader that finds its guard stopped replaces it
         os.kill(pid, signal.SIGCONT)
     assert leader.wait() == 255
     witness.wait_start(2)
