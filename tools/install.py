@@ -94,6 +94,8 @@ def install(root: Path, destdir: str = "", wheelhouse: str = "") -> Path:
         _link(root / "bin" / program, f"../lib/kleader/bin/{program}")
     _copy_data(tree, root)
     print(f"installed {tree}")
+    if not destdir and str(root / "bin") not in os.environ.get("PATH", "").split(os.pathsep):
+        print(f"PATH does not contain {root}/bin: add it")
     if older := [each.name for each in lib.glob("kleader-*") if each != tree]:
         print(f"left for those that run it, in {lib}: {' '.join(sorted(older))}")
     return tree

@@ -38,6 +38,7 @@ LINES = [line for text, line in reversed(EVERY.items()) if text not in ONLY_PARS
 PLACES = {"NAMESPACE": "jobs", "NAME": "importer", "COMMAND": "./importer", "POD": "a-pod"}
 ASKING = {"status", "wait", "resign", "transfer", "is-leader"}  # commands that need a leader
 EFFECTS = {  # what standard output shows when a line has done what it is there for
+    r"-- true$": "",
     r"kleader run |is-leader|--for free": r"ran$",
     r"kubectl apply": r"^deployment.apps/[a-z-]+ (created|configured|unchanged)$",
     r"kubectl diff": r"^\+kind: Deployment$",

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 _PROGRAMS = ("kleader ", "kubectl ", "source ")
-_BEFORE = re.compile(
-    r"\$ |(?:[0-9*]+ ){4}[0-9*] +|ExecStart=/usr/local/bin/"
-)  # a prompt, cron's columns, systemd's key
+# A prompt, cron's columns, systemd's key.
+_BEFORE = re.compile(r"\$ |(?:[0-9*]+ ){4}[0-9*] +|ExecStart=/usr/local/bin/")
+_VARIABLE = re.compile(r"^KLEADER_\w+=\S+$", re.MULTILINE)  # of a crontab
 _AFTER = re.compile(r" +# .*| {3,}in [~a-z].*")  # a comment
 _DISPLAY = re.compile(r"^\.Dl (.+)$|^\.Bd -literal.*\n((?:(?!\.Ed).*\n)+)", re.MULTILINE)
 _CALL = re.compile(r"(?<![\w/-])kleader (?=[a-z])((?:'[^']*'|[^|<>&;()'])*)")
@@ -45,7 +45,9 @@ def calls(text: str) -> list[tuple[click.Command, list[str]]]:
 
 def _of_readme() -> Iterator[Line]:
     for block in re.findall(r"```(?:ini)?\n(.*?)```", README, re.DOTALL):
-        yield from _lines("README.md", block)
+        yield from _lines("README.md", block.replace("\\\n    ", ""))
+    for text in re.findall(r"`(kleader [a-z-]+ [^`]+)`", " ".join(README.split())):
+        yield Line("README.md", text)
 
 
 def _of_pages() -> Iterator[Line]:
@@ -62,7 +64,8 @@ def _of_help() -> Iterator[Line]:
 
 
 def _lines(place: str, block: str) -> Iterator[Line]:
+    variables = _VARIABLE.findall(block)
     for each in block.splitlines():
         text = _AFTER.sub("", _BEFORE.sub("", each, count=1))
         if text.startswith(_PROGRAMS):
-            yield Line(place, text)
+            yield Line(place, " ".join([*variables, text]))

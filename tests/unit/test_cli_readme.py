@@ -45,12 +45,6 @@ def test_every_command_line_parses(line: Line) -> None:
         command.make_context(str(command.name), list(arguments))  # click keeps the first
 
 
-@pytest.mark.parametrize("text", sorted(set(re.findall(r"`(kleader [a-z-]+ [^`]+)`", " ".join(README.split())))))
-def test_every_call_in_the_text_of_the_readme_parses(text: str) -> None:
-    ((command, arguments),) = calls(text)
-    command.make_context(str(command.name), arguments)
-
-
 @pytest.mark.parametrize("words", re.findall(r"`([a-z]+ [a-z]+)[^`]*…`", README))
 def test_a_sentence_of_the_log_that_the_readme_quotes_is_logged(words: str) -> None:
     assert any(words in path.read_text("utf-8") for path in (ROOT / "kleader").rglob("*.py"))

@@ -347,7 +347,7 @@ def test_unknown_context_cluster_or_user_is_named(tmp_path: Path) -> None:
 def test_the_page_lists_all_differences_from_clientcmd() -> None:
     """At most five, of which tests/cluster/test_kubeconfig.py has proof that they are all."""
     page = (ROOT / "man/kleader-operations.7").read_text("utf-8").replace("\\-", "-")
-    section = page.partition("These things differ from client-go's clientcmd:\n.Bl -dash\n.It\n")[2]
+    section = page.partition("kleader differs from client-go's clientcmd in this:\n.Bl -dash\n.It\n")[2]
     section = section.partition("\n.El\n")[0]
     told = {" ".join(each.replace(".Ev ", "").split()).rstrip(".").lower() for each in section.split("\n.It\n")}
     assert told == {row.differs.lower() for row in kubeconfigs.rows(kubeconfigs.Pem("", "", ""))} - {""}

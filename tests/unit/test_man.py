@@ -175,3 +175,10 @@ def test_the_examples_of_a_page_fit_a_terminal_of_80_columns(path: Path) -> None
     ):
         margin = 11 if "indent" in indented else 5
         assert [line for line in block.replace("\\e", "\\").splitlines() if len(line) + margin > 80] == []
+
+
+@pytest.mark.parametrize("path", sorted(MAN.glob("*.[17]")), ids=lambda path: path.name)
+def test_man_k_shows_the_whole_description_of_a_page_at_80_columns(path: Path) -> None:
+    """man-db writes the name, padded to 20 columns, a hyphen and the description, which it cuts at the margin."""
+    (described,) = re.findall(r"^\.Nd (.*)$", path.read_text("utf-8"), re.MULTILINE)
+    assert max(20, len(f"{path.stem} (1)")) + len(" - ") + len(described) < 80

@@ -20,9 +20,9 @@ from kleader.locks.rbac import (
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "man/kleader-locks.7").read_text("utf-8")
 MACROS = {" No ": " ", " Fl -": " --", " ,": ","}  # of mdoc, as they are shown
-EACH = "every type, besides"
-DEPLOYED = "every type in a Deployment, besides"
-COORDINATED = "lease with --coordinated, besides"
+EACH = "every type, in addition"
+DEPLOYED = "every type in a Deployment, in addition"
+COORDINATED = "lease with --coordinated, in addition"
 KINDS = (*rbac._RESOURCES, *MULTILOCKS, COORDINATED, EACH, DEPLOYED)
 
 
