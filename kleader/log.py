@@ -91,13 +91,13 @@ class Log:
         """Log what went wrong, and how to fix it."""
         self._log(ERROR, message, {"event": event, **fields})
 
-    def repeated(self, message: str, every: float = 10.0, *, event: str, usual: bool = False) -> None:
-        """Warn, or inform where it is ``usual``; the same message at most once in ``every`` seconds."""
+    def repeated(self, message: str, every: float = 10.0, *, event: str, info: bool = False) -> None:
+        """Warn, or inform where it is ``info``; the same message at most once in ``every`` seconds."""
         now = time.monotonic()
         if now - self._last_logged.get(message, -every) >= every:
             self._last_logged = {text: at for text, at in self._last_logged.items() if now - at < every}
             self._last_logged[message] = now
-            (self.info if usual else self.warning)(message, event=event)
+            (self.info if info else self.warning)(message, event=event)
 
     def _log(self, level: str, message: str, fields: dict[str, object]) -> None:
         if _LEVELS[level] > self._max_level:

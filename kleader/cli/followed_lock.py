@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kleader.observe.snapshot import LockStatus
     from kleader.observe.tracker import Change
 
-_PERMANENT = {Kind.DENIED, Kind.REFUSED, Kind.HOPELESS}
+_PERMANENT = {Kind.DENIED, Kind.REFUSED, Kind.PERMANENT}
 _RETRY_SECONDS = 0.2  # before a request that failed is sent again
 
 

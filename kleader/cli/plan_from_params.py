@@ -18,7 +18,7 @@ from kleader.cli.command_line import Option
 from kleader.cli.console import fail
 from kleader.election import timing
 from kleader.election.duration import text
-from kleader.election.record import LONGEST_DURATION
+from kleader.election.record import MAX_DURATION_SECONDS
 from kleader.exits import FAILED
 from kleader.ipc.plan import FOR_LIFE, Plan
 from kleader.locks import file_lock
@@ -134,8 +134,8 @@ def timings(params: dict[str, Any]) -> timing.Timing:
         raise click.UsageError(
             f"kill budget {text(times.kill)} is too short, because SIGKILL takes time: the default is 500ms"
         )
-    if times.lease_duration > LONGEST_DURATION:
-        limit = text(LONGEST_DURATION)
+    if times.lease_duration > MAX_DURATION_SECONDS:
+        limit = text(MAX_DURATION_SECONDS)
         raise click.UsageError(f"lease duration {text(times.lease_duration)} is longer than a year: {limit} at most")
     return times
 

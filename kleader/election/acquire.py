@@ -6,68 +6,68 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from kleader.election import events as e
-from kleader.election import look, release, renew
+from kleader.election import release, renew, watch
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.lock_delay import observe
 from kleader.election.record import SECOND, UNKNOWN, Record, called
 from kleader.election.state import EVERY_OBJECT, Phase, State
-from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
+from kleader.election.step import Step  # noqa: TC001 - as everywhere here
 from kleader.exits import FAILED, NOT_ACQUIRED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CROWD = 4  # races lost in a row that tell a crowd from a few rivals
-SPREAD = 1.0  # seconds over which a crowd spreads
-SILENT = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
+MIN_CONTENDED_RACES = 4  # races lost in a row, after which a candidate spreads its tries
+SPREAD_SECONDS = 1.0  # in contention
+NO_ANSWER = "the API server has not answered in the time given by --wait: check the network to it, or wait longer"
 
 
-def proceed(turn: Transition) -> None:
-    """Give up, read, or acquire: what the instant calls for."""
-    contend(turn, _acquire, give_up)
+def advance(step: Step) -> None:
+    """Give up, read, or acquire, whichever is due."""
+    contend(step, _acquire, give_up)
 
 
-def contend(turn: Transition, acquire: Callable[[Transition], None], give_up: Callable[[Transition], None]) -> None:
-    """The same for any kind of lock: how it is acquired, and what it means not to have acquired it."""
-    state, now = turn.state, turn.now.boot
+def contend(step: Step, acquire: Callable[[Step], None], give_up: Callable[[Step], None]) -> None:
+    """The same for every type of lock; ``acquire`` and ``give_up`` are those of the type."""
+    state, now = step.state, step.now.boot
     out_of_time = now >= state.give_up_at
     if isinstance(state.pending, e.Get) and out_of_time:
         state.pending = None
     if state.pending:
         return
-    tried = state.last_error or (state.known and (state.stale or state.acquire_at > now + spread(turn)))
+    tried = state.last_error or (state.known and (state.stale or state.acquire_at > now + spread(step)))
     if out_of_time or (state.me.one_try and tried):
-        give_up(turn)
+        give_up(step)
     elif now < state.next_request_at:
         return
     elif now >= state.resync_at:
-        turn.send(e.Get(state.serial, state.me.request_timeout))  # 1. obtain the record
+        step.send(e.Get(state.serial, state.me.request_timeout))  # 1. obtain the record
     elif now >= state.acquire_at and not state.stale:
-        acquire(turn)
+        acquire(step)
 
 
 # --- 2. observe the record, and when it last changed
 
 
-def got(turn: Transition, observed: Observed | None) -> None:
-    """What was read."""
-    _observe(turn, observed, from_watch=False)
-    if turn.state.phase is Phase.FOLLOWING:
-        look.follow(turn)
+def get_done(step: Step, observed: Observed | None) -> None:
+    """Observe what was read."""
+    _observe(step, observed, from_watch=False)
+    if step.state.phase is Phase.FOLLOWING:
+        watch.follow(step)
 
 
-def saw(turn: Transition, observed: Observed | None) -> None:
-    """A watch event. It only wakes: the conflict check of a write decides.
+def watch_event(step: Step, observed: Observed | None) -> None:
+    """Observe a watch event. It wakes the candidate: the conflict check of a write decides.
 
-    The event of the candidate's own write is held back: the answer says more, or the next read. One of the version that
-    is being written over is late.
+    Ignored: the event of the candidate's own write, whose answer, or the next read, shows more; and a late event of the
+    version that is being written over.
     """
-    state = turn.state
-    if not look.note_event(turn):
+    state = step.state
+    if not watch.note_event(step):
         return
     if not (isinstance(state.pending, e.Write) and observed and _is_expected(state, observed)):
-        _observe(turn, observed, from_watch=True)
+        _observe(step, observed, from_watch=True)
 
 
 def _is_expected(state: State, observed: Observed) -> bool:
@@ -75,30 +75,30 @@ def _is_expected(state: State, observed: Observed) -> bool:
     return is_base or state.shows_me(observed)
 
 
-def _observe(turn: Transition, observed: Observed | None, *, from_watch: bool) -> None:
-    state, before = turn.state, turn.state.observed
+def _observe(step: Step, observed: Observed | None, *, from_watch: bool) -> None:
+    state, before = step.state, step.state.observed
     state.t0, state.proof = -inf, False  # what was written without an answer is seen here, or was overtaken
-    changed = observe(turn, observed, from_watch=from_watch)
+    changed = observe(step, observed, from_watch=from_watch)
     if changed or (observed and before and observed.preferred != before.preferred):
-        state.acquire_at = acquire_at(turn)
+        state.acquire_at = acquire_at(step)
     if not changed or observed is None:
         return
     holder = observed.record.holder
     state.consecutive_failures = 0 if holder else state.consecutive_failures
     if holder and not _is_for_me(state, observed):
         state.lost_races += holder not in {state.leader, UNKNOWN}
-        turn.observe_leader(holder)
-        _warn_of_duration(turn, observed)
-    if state.me.live and before and before.record.holder and _is_sign_of_life(turn, before, observed):
+        step.observe_leader(holder)
+        _warn_of_duration(step, observed)
+    if state.me.live and before and before.record.holder and _is_sign_of_life(step, before, observed):
         reason = f"held by {called(holder)[:256]}, which is alive: it has just renewed the lock"
         if not holder:
             reason = f"{called(before.record.holder)[:256]} has just finished and released the lock; not running again"
-        exit_failed(turn, reason, NOT_ACQUIRED)
+        exit_failed(step, reason, NOT_ACQUIRED)
 
 
-def _is_sign_of_life(turn: Transition, before: Observed, observed: Observed) -> bool:
+def _is_sign_of_life(step: Step, before: Observed, observed: Observed) -> bool:
     """Whether the holder made the change: not the control plane, a manual edit, or this candidate."""
-    state, record = turn.state, observed.record
+    state, record = step.state, observed.record
     if state.is_handed_to_me(observed) or state.held_by_me(observed):
         return False
     if state.me.coordinated and (record == before.record or observed.is_nomination):
@@ -110,12 +110,12 @@ def _is_sign_of_life(turn: Transition, before: Observed, observed: Observed) -> 
     return any(half and not half[0].unwritten and not state.is_component_mine(half) for half in changed)
 
 
-def _warn_of_duration(turn: Transition, observed: Observed) -> None:
-    """Once for each shorter one: a holder that renews says the same again and again."""
-    state, own, theirs = turn.state, turn.state.me.timing.lease_duration, observed.record.duration
+def _warn_of_duration(step: Step, observed: Observed) -> None:
+    """Once for each shorter one: each renewal of the holder shows it again."""
+    state, own, theirs = step.state, step.state.me.timing.lease_duration, observed.record.duration
     if state.me.rivals_expire and observed.record.holder != UNKNOWN and theirs < (state.shortest or own):
         state.shortest = theirs
-        turn.do(
+        step.do(
             e.Report(
                 "lease_duration_mismatch",
                 f"{observed.record.holder[:256]} leads with a lease duration of {text(theirs)}, less than this"
@@ -128,23 +128,23 @@ def _warn_of_duration(turn: Transition, observed: Observed) -> None:
 # --- 3. when to write (rule 3)
 
 
-def acquire_at(turn: Transition) -> float:
-    """At once over a proof, or a nomination; never over what cannot be read; otherwise at ``safe_at``."""
-    state, now, observed = turn.state, turn.now, turn.state.observed
-    later = now.luck * spread(turn)
+def acquire_at(step: Step) -> float:
+    """When to acquire: at once over a proof or a nomination; never over what cannot be read; else at ``safe_at``."""
+    state, now, observed = step.state, step.now, step.state.observed
+    later = now.jitter * spread(step)
     if observed and observed.fault:
-        turn.do(e.Report("lock_malformed", f"the lock counts as held: {observed.fault}"))
+        step.do(e.Report("lock_malformed", f"the lock counts as held: {observed.fault}"))
         return inf
     if observed and state.is_nominated(observed) and not state.prefers_another(observed):
         return now.boot
     if state.me.coordinated and (observed is None or observed.record.holder != state.me.identity):
         return inf  # the control plane nominates the next leader, and creates the object
     if state.is_proof(observed):
-        return now.boot + (later if observed is None else _give_precedence(turn, observed, later))
+        return now.boot + (later if observed is None else _give_precedence(step, observed, later))
     if observed is None or observed.unwritten:
         what = "is gone" if observed is None else "was created again"
         wait = text(round(max(0.0, state.safe_at - now.boot), 1))
-        turn.do(
+        step.do(
             e.Report(
                 "waiting_for_previous_leader",
                 f"the lock object {what}; its holder may still run: acquiring it in {wait}",
@@ -153,81 +153,81 @@ def acquire_at(turn: Transition) -> float:
     return max(state.safe_at, now.boot) + later
 
 
-def _give_precedence(turn: Transition, observed: Observed, later: float) -> float:
+def _give_precedence(step: Step, observed: Observed, later: float) -> float:
     """Seconds for which a released lock is left to the candidate that the last leader has recommended.
 
     None for a candidate that has observed no leader: the recommendation may be as old as the release. None for one
     whose --wait would end meanwhile, although the lock is free.
     """
-    me, delayed = turn.state.me, turn.state.me.timing.retry_period + later
-    if observed.recommended and turn.state.leader and turn.now.boot + delayed < me.wait_until:
+    me, delayed = step.state.me, step.state.me.timing.retry_period + later
+    if observed.recommended and step.state.leader and step.now.boot + delayed < me.wait_until:
         return 0.0 if observed.recommended == me.identity else delayed
     return later
 
 
-def spread(turn: Transition) -> float:
-    """Seconds over which to spread one's tries among rivals: none until races are lost in a row, as in a crowd.
+def spread(step: Step) -> float:
+    """Seconds over which a candidate spreads its tries: 0 until it has lost several races in a row.
 
-    A race won ends it, so that among a few there is nearly always one that does not wait. In a crowd of a hundred the
-    first to try does so after about 10 ms, and only who tries before the news of it arrives loses a request.
+    Winning a race ends that, so that among a few candidates one nearly always tries at once. Among a hundred the first
+    tries after about 10 ms, and only candidates that try before its watch event arrives waste a request.
     """
-    return 0.0 if turn.state.lost_races < CROWD else SPREAD
+    return 0.0 if step.state.lost_races < MIN_CONTENDED_RACES else SPREAD_SECONDS
 
 
 # --- 4. update exactly what was observed, or create what was observed to be missing
 
 
-def _acquire(turn: Transition) -> None:
-    state, base = turn.state, turn.state.observed
+def _acquire(step: Step) -> None:
+    state, base = step.state, step.state.observed
     if base and state.prefers_another(base):  # at ``safe_at`` no process of an earlier holder is alive
-        release.give_back(turn, base)
+        release.decline_nomination(step, base)
         return
     previous = base.record if base else Record()
-    renewed = turn.fresh_time(previous.renewed)
-    acquired, transitions = turn.wall, previous.next_transition if base else 0
+    renewed = step.fresh_time(previous.renewed)
+    acquired, transitions = step.wall, previous.next_transition if base else 0
     if base and (state.held_by_me(base) or state.is_handed_to_me(base)):  # that write has counted the transition
         acquired, transitions = previous.acquired or acquired, previous.transitions
     record = Record(state.me.identity, state.me.timing.lease_duration, acquired, renewed, transitions)
-    state.proof, state.t0, state.touched = state.is_proof(base), turn.now.boot, EVERY_OBJECT
+    state.proof, state.t0, state.ever_held = state.is_proof(base), step.now.boot, EVERY_OBJECT
     state.renew_times = frozenset({renewed})
-    turn.send(e.Write(state.serial, state.me.request_timeout, base, record, state.incarnation))
+    step.send(e.Write(state.serial, state.me.request_timeout, base, record, state.incarnation))
 
 
-def wrote(turn: Transition, write: e.Write, observed: Observed) -> None:
+def write_done(step: Step, write: e.Write, observed: Observed) -> None:
     """The candidate holds the lock, unless it was overtaken since, or the answer is late: then it reads."""
-    state = turn.state
-    if state.observed is not write.base or turn.now.boot >= state.me.timing.stop_at(state.sent_at):
-        state.stale, state.resync_at = 1, turn.now.boot
+    state = step.state
+    if state.observed is not write.base or step.now.boot >= state.me.timing.stop_at(state.sent_at):
+        state.stale, state.resync_at = 1, step.now.boot
         return
     if not write.record.holder:
-        got(turn, observed)
+        get_done(step, observed)
         return
-    turn.unwatch()
+    step.unwatch()
     state.lost_races = 0
-    renew.count(turn, observed)
-    renew.begin_term(turn, write)
+    renew.count(step, observed)
+    renew.begin_term(step, write)
 
 
-def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
+def request_failed(step: Step, request: e.Get | e.Write, failure: Failure) -> None:
     """Another candidate was faster, or the outcome is not known: observe before the next write (rule 2)."""
-    state, now = turn.state, turn.now.boot
-    turn.pause(failure)
+    state, now = step.state, step.now.boot
+    step.pause(failure)
     if isinstance(request, e.Write):
         is_current = state.observed is request.base
-        if _is_refusal(failure) and state.proof and is_current:  # nothing was written: as untouched as it was
-            state.touched -= _missing(request.base)
+        if _is_refusal(failure) and state.proof and is_current:  # nothing was written: it still was never held
+            state.ever_held -= _missing(request.base)
         if not is_current or failure.kind is not Kind.UNREACHABLE:
             state.t0, state.proof = -inf, False
-        if state.me.is_multilock:  # the watch may have shown what this write did to the primary: it was held back
-            turn.unwatch()
+        if state.me.is_multilock:  # the watch may have shown what this write did to the primary: that event was ignored
+            step.unwatch()
             state.stale, state.resync_at = 1, now
-        elif is_current and failure.kind is Kind.CONFLICT:  # the watch is about to tell; read only if it does not
+        elif is_current and failure.kind is Kind.CONFLICT:  # the watch is about to show it; read only if it does not
             state.stale = 1 if state.me.non_expiring else 2
             state.resync_at = now + state.me.timing.retry_period if state.watching else now
         elif is_current and failure.kind in {Kind.UNREACHABLE, Kind.MISSING}:
             state.stale, state.resync_at = 1, now
     if is_permanent(failure):
-        exit_failed(turn, failure.message)
+        exit_failed(step, failure.message)
 
 
 def _missing(base: Observed | None) -> frozenset[int]:
@@ -235,46 +235,46 @@ def _missing(base: Observed | None) -> frozenset[int]:
 
 
 def _is_refusal(failure: Failure) -> bool:
-    """Whether the API server says that it has written nothing, and no more."""
-    return failure.kind in {Kind.THROTTLED, Kind.DENIED, Kind.REFUSED} and not failure.half_done
+    """Whether the API server has refused the write, and so has written nothing."""
+    return failure.kind in {Kind.THROTTLED, Kind.DENIED, Kind.REFUSED} and not failure.partly_done
 
 
 def is_permanent(failure: Failure) -> bool:
-    """Whether waiting cannot help. A candidate that may write one object of a multilock alone puts the others off."""
+    """Whether waiting cannot help. A candidate that may write only one object of a multilock would delay the others."""
     denied = failure.kind in {Kind.DENIED, Kind.REFUSED}
-    return failure.kind is Kind.HOPELESS or (denied and failure.half_done)
+    return failure.kind is Kind.PERMANENT or (denied and failure.partly_done)
 
 
 # --- giving up
 
 
-def exit_failed(turn: Transition, message: str, status: int = FAILED) -> None:
+def exit_failed(step: Step, message: str, status: int = FAILED) -> None:
     """End the candidacy: it cannot work, or, with NOT_ACQUIRED, another candidate has the lock."""
-    turn.state.exit_reason = e.AcquireFailed(message, status)
-    release.close(turn, release=True)
+    step.state.exit_reason = e.AcquireFailed(message, status)
+    release.close(step, release=True)
 
 
-def give_up(turn: Transition) -> None:
+def give_up(step: Step) -> None:
     """End the candidacy: --wait is over."""
-    state = turn.state
+    state = step.state
     if state.last_error or not state.known:
-        exit_failed(turn, state.last_error or SILENT)
+        exit_failed(step, state.last_error or NO_ANSWER)
     elif state.observed and state.observed.fault:  # no holder will release it
-        exit_failed(turn, f"the lock counts as held: {state.observed.fault}")
+        exit_failed(step, f"the lock counts as held: {state.observed.fault}")
     else:
-        exit_failed(turn, _why_not(turn), NOT_ACQUIRED)
+        exit_failed(step, _why_not(step), NOT_ACQUIRED)
 
 
-def _why_not(turn: Transition) -> str:
-    state, observed = turn.state, turn.state.observed
+def _why_not(step: Step) -> str:
+    state, observed = step.state, step.state.observed
     if state.me.coordinated and (observed is None or not observed.record.holder):
         return "the control plane has not named this candidate in time"
     if observed is None or not observed.record.holder or _is_for_me(state, observed):
         return "the lock could not be acquired in time"
     age = ""
     if observed.record.renewed is not None:
-        age = f", last renewed {text(max(0, (turn.now.wall - observed.record.renewed) // SECOND))} ago by its own clock"
-    unchanged = text(round(turn.now.boot - state.observed_at, 1))
+        age = f", last renewed {text(max(0, (step.now.wall - observed.record.renewed) // SECOND))} ago by its own clock"
+    unchanged = text(round(step.now.boot - state.observed_at, 1))
     return (
         f"held by {called(observed.record.holder)[:256]}{age}, watched unchanged for {unchanged};"
         f" a --wait of more than {text(observed.record.duration)} acquires it from a dead holder"

@@ -26,7 +26,7 @@ class Instant(NamedTuple):
 
     boot: float  # seconds that also count suspend: decides
     wall: int  # microseconds since the epoch: is written into records, decides nothing
-    luck: float = 0.0  # spreads rivals
+    jitter: float = 0.0  # spreads rivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Observed:
     base: Any = None  # the object itself, which the next write starts from
     components: Any = ()  # a multilock's: record and incarnation of each object, None for one that is missing
     # an object of a multilock has no record, or is missing (`lacks_component`): neither released nor handed over
-    incomplete: bool = False
+    lacks_record: bool = False
     handed_over: bool = False  # a leader whose command was dead has named the holder, which has not written it yet
     recommended: str = ""  # of a released lock: the candidate that the last leader found to be the best
     preferred: str = ""  # coordinated: the candidate that the control plane wants to lead instead
     pristine: bool = False  # coordinated: the control plane created the object, and no candidate has written it since
-    ours: bool = False  # without expiry: owned by what this candidate lives in
-    dead: bool = False  # without expiry: its owner is proven to be gone
+    owned_by_me: bool = False  # without expiry: owned by what this candidate lives in
+    owner_gone: bool = False  # without expiry: its owner is proven to be gone
     request: Request | None = None  # a request to its holder; the next write removes it
 
     def same_record(self, other: Observed) -> bool:
@@ -89,13 +89,13 @@ class Observed:
 
     @property
     def lacks_component(self) -> bool:
-        """Whether an object of a multilock is missing: a write creates it. An `incomplete` lock may have both."""
+        """Whether an object of a multilock is missing: a write creates it. An `lacks_record` lock may have both."""
         return isinstance(self.components, tuple) and None in self.components
 
     @property
     def _comparison_key(self) -> tuple[Any, ...]:
-        seen = self.record, self.incarnation, self.fault, self.handed_over, self.incomplete
-        return *seen, self.components, self.ours, self.dead
+        seen = self.record, self.incarnation, self.fault, self.handed_over, self.lacks_record
+        return *seen, self.components, self.owned_by_me, self.owner_gone
 
 
 class Kind(Enum):
@@ -107,7 +107,7 @@ class Kind(Enum):
     REFUSED = "refused"  # 400, 422, no such namespace: the request itself is at fault
     THROTTLED = "throttled"  # 429
     UNREACHABLE = "unreachable"  # no answer, or one that cannot be trusted: a write may have happened
-    HOPELESS = "hopeless"  # waiting cannot help
+    PERMANENT = "permanent"  # waiting cannot help
 
 
 class Failure(NamedTuple):
@@ -116,7 +116,7 @@ class Failure(NamedTuple):
     kind: Kind
     message: str = ""
     retry_after: float = 0.0  # seconds
-    half_done: bool = False  # one object of a multilock was written, or may have been, and the other was not
+    partly_done: bool = False  # one object of a multilock was written, or may have been, and the other was not
 
 
 # --- events
@@ -132,7 +132,7 @@ class GetDone:
     """The answer to a Get; None: there is no such object."""
 
     request: Get
-    seen: Observed | None
+    observed: Observed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class WriteDone:
     """The answer to a Write: the object as it now is."""
 
     request: Write
-    seen: Observed
+    observed: Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class WatchEvent:
     It only wakes: the conflict check of a write decides.
     """
 
-    seen: Observed | None
+    observed: Observed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +219,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Watch the lock from after what was seen (None: from whatever is there now), instead of any watch before."""
+    """Watch the lock from ``after`` on (None: from whatever is there now), instead of any watch before."""
 
-    seen: Observed | None
+    after: Observed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +231,11 @@ class Unwatch:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A line for the log, repeated only now and then while it stays the same. ``usual``: no warning."""
+    """A line for the log, repeated only now and then while it stays the same. ``info``: it is no warning."""
 
     event: str  # the name in the log, as kleader-operations(7) lists it
     message: str
-    usual: bool = False
+    info: bool = False
 
 
 Action = (

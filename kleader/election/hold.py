@@ -12,59 +12,59 @@ from kleader.election import events as e
 from kleader.election.events import Failure, Observed  # noqa: TC001 - as everywhere here
 from kleader.election.lock_delay import raise_safe_at
 from kleader.election.state import Phase, next_incarnation
-from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
+from kleader.election.step import Step  # noqa: TC001 - as everywhere here
 
 
-def proceed(turn: Transition) -> None:
+def advance(step: Step) -> None:
     """Renew, as long as there is time; --wait goes on meanwhile."""
-    state, now = turn.state, turn.now.boot
+    state, now = step.state, step.now.boot
     if now >= state.stop_at:
-        _end(turn)
+        _end(step)
     elif now >= state.give_up_at or state.me.one_try:
-        acquire.give_up(turn)
+        acquire.give_up(step)
     else:
-        renew.renew(turn)
+        renew.renew(step)
 
 
-def wrote(turn: Transition, write: e.Write, observed: Observed) -> None:
+def write_done(step: Step, write: e.Write, observed: Observed) -> None:
     """Renewed: lead, if this was sent at ``safe_at`` or later."""
-    renew.count(turn, observed)
-    renew.begin_term(turn, write)
+    renew.count(step, observed)
+    renew.begin_term(step, write)
 
 
-def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
+def request_failed(step: Step, request: e.Get | e.Write, failure: Failure) -> None:
     """As a leader's."""
-    renew.failed(turn, request, failure)
+    renew.request_failed(step, request, failure)
     if acquire.is_permanent(failure):
-        acquire.exit_failed(turn, failure.message)
+        acquire.exit_failed(step, failure.message)
 
 
-def got(turn: Transition, observed: Observed | None) -> None:
+def get_done(step: Step, observed: Observed | None) -> None:
     """A version that no answer of this candidate's own has shown may have been put back over another's (rule 5).
 
     Where the control plane prefers another candidate by now, this one stops renewing. So does one that is asked to
     resign, and stands aside.
     """
-    state = turn.state
+    state = step.state
     if observed is None:
-        renew.renew_from(turn, None)
-    elif renew.is_mine(turn, observed) and renew.is_asked_to_end(turn, observed):
-        _end(turn)
-        turn.stand_aside()
-        acquire.got(turn, observed)
-    elif renew.is_mine(turn, observed) and not state.prefers_another(observed):
+        renew.renew_from(step, None)
+    elif renew.is_mine(step, observed) and renew.is_asked_to_end(step, observed):
+        _end(step)
+        step.stand_aside()
+        acquire.get_done(step, observed)
+    elif renew.is_mine(step, observed) and not state.prefers_another(observed):
         if state.observed is None or observed.version != state.observed.version:
-            raise_safe_at(turn)
-        renew.renew_from(turn, observed)
+            raise_safe_at(step)
+        renew.renew_from(step, observed)
     else:
-        _end(turn)
-        acquire.got(turn, observed)
+        _end(step)
+        acquire.get_done(step, observed)
 
 
-def _end(turn: Transition) -> None:
+def _end(step: Step) -> None:
     """End a term that started nothing: a new incarnation, and ``safe_at`` raised (rule 5)."""
-    state = turn.state
+    state = step.state
     state.phase, state.pending, state.incarnation = Phase.FOLLOWING, None, next_incarnation(state.incarnation)
     state.t0 = -inf
-    raise_safe_at(turn)
-    state.stale, state.resync_at, state.acquire_at = 1, turn.now.boot, acquire.acquire_at(turn)
+    raise_safe_at(step)
+    state.stale, state.resync_at, state.acquire_at = 1, step.now.boot, acquire.acquire_at(step)

@@ -13,45 +13,45 @@ from kleader.election.state import EVERY_OBJECT, longest
 if TYPE_CHECKING:
     from kleader.election.events import Observed
     from kleader.election.state import State
-    from kleader.election.transition import Transition
+    from kleader.election.step import Step
 
 
-def observe(turn: Transition, observed: Observed | None, *, from_watch: bool) -> bool:
+def observe(step: Step, observed: Observed | None, *, from_watch: bool) -> bool:
     """Take in an observation; whether it differs from the last one.
 
     It raises ``safe_at`` unless it shows that the candidate has missed nothing, or proves that all processes of earlier
     holders are dead (rule 1). ``from_watch``: by a watch, which leaves out nothing since the last observation.
     """
-    state = turn.state
+    state = step.state
     unbroken = from_watch and not (state.observed and state.observed.lacks_component)
     same = _is_same(state, observed, unbroken=unbroken)
     raises = not (same or _is_exempt(state, observed, unbroken=unbroken))
     note(state, observed)
     _count_stale(state, observed)
     if raises:
-        raise_safe_at(turn)
+        raise_safe_at(step)
     released = observed is not None and state.is_released(observed)
-    missing = observed is None and unbroken and turn.now.boot >= state.safe_at  # all earlier leaders are dead
+    missing = observed is None and unbroken and step.now.boot >= state.safe_at  # all earlier leaders are dead
     state.after_release = (
         released or missing or (state.after_release and unbroken and _is_only_nominated(state, observed))
     )
     if not same:
-        state.observed_at = turn.now.boot
+        state.observed_at = step.now.boot
     state.observed = observed
     return not same
 
 
 def note(state: State, observed: Observed | None) -> None:
-    """Remember of an observation what any later candidacy has to know: the longest duration, that the lock was held."""
+    """Remember what every later candidacy has to know: the longest duration, and which objects were ever held."""
     if observed is not None and not observed.unwritten:
         state.longest = max(state.longest, observed.record.duration)
-        state.touched |= EVERY_OBJECT if observed.fault else EVERY_OBJECT - observed.missing_objects
+        state.ever_held |= EVERY_OBJECT if observed.fault else EVERY_OBJECT - observed.missing_objects
 
 
-def raise_safe_at(turn: Transition) -> None:
+def raise_safe_at(step: Step) -> None:
     """A process of an earlier holder may be alive for the longest lease duration from now on."""
-    state = turn.state
-    state.safe_at = max(state.safe_at, turn.now.boot + longest(state))
+    state = step.state
+    state.safe_at = max(state.safe_at, step.now.boot + longest(state))
 
 
 def _is_same(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
@@ -65,7 +65,7 @@ def _is_same(state: State, observed: Observed | None, *, unbroken: bool) -> bool
 def _is_exempt(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
     """Whether no process of an earlier holder can be alive that was not alive before."""
     if observed is None or observed.unwritten:
-        return not state.touched and (unbroken or not (state.me.coordinated and state.known))
+        return not state.ever_held and (unbroken or not (state.me.coordinated and state.known))
     if state.is_released(observed) or state.is_handed_to_me(observed):
         return True
     return unbroken and state.is_nominated(observed) and _is_only_nominated(state, observed)

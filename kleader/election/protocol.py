@@ -44,7 +44,8 @@ class Lost(NamedTuple):
 class StepDown(NamedTuple):
     """The term is to end in good order: the command stopped as by TERM, then the lock released.
 
-    ``asked``: by a person, who wants it released whatever the options say, and ``to`` this candidate if one is named.
+    ``asked``: by an operator, so that the lock is released whatever the options say. ``to``: to hand it over to this
+    candidate; "": to any.
     """
 
     reason: str
@@ -76,7 +77,7 @@ class Released(NamedTuple):
 
 
 class AllProcessesExited(NamedTuple):
-    """No process of this term is alive. With ``release`` give the lock up, if it may be ours; then end.
+    """No process of this term is alive. With ``release`` it is released, if it may be held; then the elector ends.
 
     ``to``: to this candidate, and to no other. ``record``: a leader that does not release the lock renews it once
     more, since its last write records the run. ``unhealthy``: of the candidate, which the election ignores.

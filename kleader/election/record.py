@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000
 UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of two locks that differ
-LONGEST_HOLDER = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
-LONGEST_DURATION = 366 * 24 * 3600  # seconds
-MOST_TRANSITIONS = 2**31 - 1  # a Lease keeps them in an int32
+MAX_HOLDER_CHARS = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
+MAX_DURATION_SECONDS = 366 * 24 * 3600  # seconds
+MAX_TRANSITIONS = 2**31 - 1  # a Lease keeps them in an int32
 SOMEBODY = "somebody unknown"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
@@ -44,19 +44,19 @@ class Record:
     @property
     def next_transition(self) -> int:
         """How many there are when another candidate holds the lock."""
-        return min(self.transitions + 1, MOST_TRANSITIONS)
+        return min(self.transitions + 1, MAX_TRANSITIONS)
 
     @property
     def unwritten(self) -> bool:
-        """Whether no candidate has written it: who gives a lock up leaves the time of that, or the transitions.
+        """Whether no candidate has written it: a release leaves its renewTime, or the transitions.
 
-        Of an early client-go the first leader of all leaves neither, and is waited for as if it had not.
+        An early client-go leaves neither when the first leader releases; its lock counts as never written.
         """
         return not self.holder and self.renewed is None and not self.transitions
 
 
 def called(holder: str) -> str:
-    """Who that is, to people, who do not know UNKNOWN's name."""
+    """The holder's name for people: UNKNOWN in words."""
     return SOMEBODY if holder == UNKNOWN else holder
 
 
@@ -162,7 +162,7 @@ def _record(get: Callable[[str], object], where: str, transitions: str) -> Recor
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """By name in lower case. Null says nothing (encoding/json); ValueError where a field is said to be two things."""
+    """By name in lower case. Null counts as absent (encoding/json); ValueError where a field occurs with two values."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if value is not None and found.setdefault(name.lower(), value) != value:
@@ -181,17 +181,17 @@ def _holder(value: object, field: str) -> str:
     if not isinstance(value, str):
         msg = f"{field} is not a string"
         raise MalformedRecordError(msg)
-    if len(value) > LONGEST_HOLDER:
-        msg = f"{field} has {len(value)} characters, more than {LONGEST_HOLDER}"
+    if len(value) > MAX_HOLDER_CHARS:
+        msg = f"{field} has {len(value)} characters, more than {MAX_HOLDER_CHARS}"
         raise MalformedRecordError(msg)
     return value
 
 
 def _duration(value: object, field: str, *, held: bool) -> int:
     if not held:
-        return value if isinstance(value, int) and 0 < value <= LONGEST_DURATION else 0
+        return value if isinstance(value, int) and 0 < value <= MAX_DURATION_SECONDS else 0
     number = _integer(value, field)
-    if not 0 < number <= LONGEST_DURATION:
+    if not 0 < number <= MAX_DURATION_SECONDS:
         msg = f"{field} is {number}"
         raise MalformedRecordError(msg)
     return number
@@ -199,7 +199,7 @@ def _duration(value: object, field: str, *, held: bool) -> int:
 
 def _count(value: object, field: str) -> int:
     number = 0 if value is None else _integer(value, field)
-    if not 0 <= number <= MOST_TRANSITIONS:
+    if not 0 <= number <= MAX_TRANSITIONS:
         msg = f"{field} is {number}"
         raise MalformedRecordError(msg)
     return number

@@ -1,4 +1,4 @@
-"""Ending: client-go's release, after no process of the term is alive, and of the candidate's own record only."""
+"""Ending a term: client-go's release, over the candidate's own record, when no process of the term is alive."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from kleader.election.events import Failure, Kind, Observed
 from kleader.election.lock_delay import note
 from kleader.election.record import Record
 from kleader.election.state import Phase, State
-from kleader.election.transition import Transition  # noqa: TC001 - as everywhere here
+from kleader.election.step import Step  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
 _UNPROVEN = "whoever held it before may still run"
 _KEPT = "asked not to"
 
 
-def close(turn: Transition, *, release: bool, to: str = "", record: bool = False) -> None:
+def close(step: Step, *, release: bool, to: str = "", record: bool = False) -> None:
     """No process of this candidate's command is alive. Release what is, or may be, its own (rule 7).
 
     After a loss it may be another candidate's. ``to``: the candidate that a term is handed over to. ``record``: a
     leader's last write records the run, also one that does not release the lock.
     """
-    state, now = turn.state, turn.now.boot
+    state, now = step.state, step.now.boot
     leading = state.phase is Phase.LEADING
     if state.phase is Phase.RELEASING:
-        return  # the end was told before
+        return  # the end was reported before
     if not (release or (record and leading)):
-        turn.end(released=False, why=_KEPT)
+        step.end(released=False, why=_KEPT)
     elif leading or (state.phase is Phase.FOLLOWING and _may_hold(state)):
-        turn.unwatch()
+        step.unwatch()
         state.stale = state.stale or not state.held_by_me(state.observed)
         state.phase, state.next_request_at, state.consecutive_failures = Phase.RELEASING, now, 0
         patience = state.me.request_timeout * (2 if state.pending else 1)  # what is under way may use up one of them
@@ -38,13 +38,13 @@ def close(turn: Transition, *, release: bool, to: str = "", record: bool = False
         state.successor, state.keeps_lock = to if leading else "", not release
         if state.keeps_lock and isinstance(state.pending, e.Write):
             state.pending, state.stale = None, 1  # it does not record the run
-        proceed(turn)
+        advance(step)
     elif state.phase is Phase.FOLLOWING:
-        turn.end(released=False, why="the lock is not held")
+        step.end(released=False, why="the lock is not held")
     elif state.phase is Phase.HOLDING:
-        turn.end(released=False, why=_UNPROVEN)
+        step.end(released=False, why=_UNPROVEN)
     elif state.phase is Phase.LOST:
-        turn.end(released=False, why="the term was lost")
+        step.end(released=False, why="the term was lost")
 
 
 def _may_hold(state: State) -> bool:
@@ -55,107 +55,107 @@ def _may_hold(state: State) -> bool:
     return state.t0 > -inf and state.permitted and not creates_again
 
 
-def proceed(turn: Transition) -> None:
+def advance(step: Step) -> None:
     """Release, or hand over to the successor, over exactly what was last observed to be this candidate's own."""
-    state, now = turn.state, turn.now.boot
+    state, now = step.state, step.now.boot
     if state.pending:
         return
     timeout = min(state.me.request_timeout, state.release_by - now)
     if timeout <= 0:
-        _fail(turn, state.last_error or "the API server has not answered in time")
+        _fail(step, state.last_error or "the API server has not answered in time")
     elif now < state.next_request_at:
         return
     elif state.stale or state.observed is None:
-        turn.send(e.Get(state.serial, timeout))
+        step.send(e.Get(state.serial, timeout))
     elif state.keeps_lock:
-        renew.write(turn, timeout)
-    elif state.observed.incomplete:
-        turn.end(released=False, why=_UNPROVEN)  # another candidate may have had the missing object
+        renew.write(step, timeout)
+    elif state.observed.lacks_record:
+        step.end(released=False, why=_UNPROVEN)  # another candidate may have had the missing object
     else:
-        (_hand_over if state.successor else _release)(turn, state.observed, timeout)
+        (_hand_over if state.successor else _release)(step, state.observed, timeout)
 
 
-def give_back(turn: Transition, base: Observed) -> None:
-    """Release a lock that the control plane has nominated this candidate for, and by now wants another to have.
+def decline_nomination(step: Step, base: Observed) -> None:
+    """Release a lock for which the control plane nominated this candidate, and now prefers another.
 
-    At ``safe_at``: that is as good as a term, whose command could start.
+    At ``safe_at``, when this candidate could lead and start its command.
     """
-    _release(turn, base, turn.state.me.request_timeout)
+    _release(step, base, step.state.me.request_timeout)
 
 
-def _hand_over(turn: Transition, base: Observed, timeout: float) -> None:
+def _hand_over(step: Step, base: Observed, timeout: float) -> None:
     """Name the next holder, which has a lease duration to write the lock; never by way of an empty holder.
 
     Without an incarnation, for the next term has none yet. If the successor does not write, the lock runs out.
     """
-    state, renewed = turn.state, turn.fresh_time(base.record.renewed)
+    state, renewed = step.state, step.fresh_time(base.record.renewed)
     record = Record(state.successor, state.me.timing.lease_duration, renewed, renewed, base.record.next_transition)
-    turn.send(e.Write(state.serial, timeout, base, record, ""))
+    step.send(e.Write(state.serial, timeout, base, record, ""))
 
 
-def _release(turn: Transition, base: Observed, timeout: float) -> None:
-    renewed = turn.fresh_time(base.record.renewed)
+def _release(step: Step, base: Observed, timeout: float) -> None:
+    renewed = step.fresh_time(base.record.renewed)
     record = Record("", DURATION, renewed, renewed, base.record.transitions)
-    turn.send(e.Write(turn.state.serial, timeout, base, record, ""))
+    step.send(e.Write(step.state.serial, timeout, base, record, ""))
 
 
-def wrote(turn: Transition, write: e.Write, observed: Observed) -> None:
+def write_done(step: Step, write: e.Write, observed: Observed) -> None:
     """Released, or renewed for the last time; or the answer to what was under way when the end came."""
-    if turn.state.keeps_lock:
-        turn.end(released=False, why=_KEPT)
+    if step.state.keeps_lock:
+        step.end(released=False, why=_KEPT)
     elif write.incarnation:
-        turn.state.observed, turn.state.stale = observed, 0
+        step.state.observed, step.state.stale = observed, 0
     else:
-        turn.end(released=True, why=_successor(turn))
+        step.end(released=True, why=_successor(step))
 
 
-def failed(turn: Transition, request: e.Get | e.Write, failure: Failure) -> None:
-    """Whether a release was done is not known, nor who has led since: read before the next write."""
-    turn.pause(failure)
+def request_failed(step: Step, request: e.Get | e.Write, failure: Failure) -> None:
+    """The release may have happened, and another candidate may have led since: read before the next write."""
+    step.pause(failure)
     if isinstance(request, e.Get):
         return
-    if failure.kind is not Kind.THROTTLED or failure.half_done:
-        turn.state.stale = 1
-    if not request.incarnation and (failure.kind is Kind.UNREACHABLE or failure.half_done):
-        turn.state.unanswered_release_base = request.base
+    if failure.kind is not Kind.THROTTLED or failure.partly_done:
+        step.state.stale = 1
+    if not request.incarnation and (failure.kind is Kind.UNREACHABLE or failure.partly_done):
+        step.state.unanswered_release_base = request.base
 
 
-def got(turn: Transition, observed: Observed | None) -> None:
+def get_done(step: Step, observed: Observed | None) -> None:
     """Whether the lock is still this candidate's to release.
 
     A release without an answer is repeated over the version that it was first sent over, and no other: under another
     version the candidate's own record may have been put back over the next leader's. Only a lock that does not expire
     is released under any version that shows this candidacy.
     """
-    state, base = turn.state, turn.state.unanswered_release_base
+    state, base = step.state, step.state.unanswered_release_base
     if observed is None:
-        turn.end(released=True, why="the lock object is gone")
+        step.end(released=True, why="the lock object is gone")
     elif base and not state.me.non_expiring and observed.shares_version(base):
         state.observed, state.stale = base, 0
-    elif _is_mine(turn, observed) and (base is None or state.me.non_expiring):
+    elif _is_mine(step, observed) and (base is None or state.me.non_expiring):
         state.observed, state.stale = observed, 0
     else:
         note(state, observed)
-        done = (observed.record.holder == state.successor) and not (observed.fault or observed.incomplete)
+        done = (observed.record.holder == state.successor) and not (observed.fault or observed.lacks_record)
         sent = base is not None or bool(state.successor) or state.renew_times is None
         if done and sent:
-            turn.end(released=True, why=_successor(turn))  # by a write whose answer was lost, or a previous elector's
+            step.end(released=True, why=_successor(step))  # by a write whose answer was lost, or a previous elector's
         else:
-            _fail(turn, _UNPROVEN if state.held_by_me(observed) else "the lock is no longer this candidate's")
+            _fail(step, _UNPROVEN if state.held_by_me(observed) else "the lock is no longer this candidate's")
 
 
-def _fail(turn: Transition, why: str) -> None:
+def _fail(step: Step, why: str) -> None:
     """End the term without its last write."""
-    if turn.state.keeps_lock:
-        turn.do(e.Report("run_not_recorded", f"did not record the run: {why}"))
-    turn.end(released=False, why=why)
+    if step.state.keeps_lock:
+        step.do(e.Report("run_not_recorded", f"did not record the run: {why}"))
+    step.end(released=False, why=why)
 
 
-def _is_mine(turn: Transition, observed: Observed) -> bool:
-    if turn.state.me.non_expiring:
-        return turn.state.held_by_me(observed)
-    return renew.is_mine(turn, observed)
+def _is_mine(step: Step, observed: Observed) -> bool:
+    if step.state.me.non_expiring:
+        return step.state.held_by_me(observed)
+    return renew.is_mine(step, observed)
 
 
-def _successor(turn: Transition) -> str:
-    return f"{turn.state.successor[:256]} leads next" if turn.state.successor else ""
+def _successor(step: Step) -> str:
+    return f"{step.state.successor[:256]} leads next" if step.state.successor else ""

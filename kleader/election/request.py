@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from kleader.election.record import LONGEST_HOLDER, UNKNOWN
+from kleader.election.record import MAX_HOLDER_CHARS, UNKNOWN
 
 
 class Request(NamedTuple):
@@ -46,5 +46,5 @@ def from_text(text: object) -> Request | None:
 
 
 def can_lead(identity: str) -> bool:
-    """Whether it may be written as a holder, by one who is not that."""
-    return bool(identity.strip()) and len(identity) <= LONGEST_HOLDER and identity != UNKNOWN
+    """Whether a leader may write this identity as the next holder."""
+    return bool(identity.strip()) and len(identity) <= MAX_HOLDER_CHARS and identity != UNKNOWN

@@ -67,7 +67,7 @@ class State:
     longest: int = 0  # seconds: the longest lease duration that was seen on this lock
     # the objects of the lock that this kleader has observed with a record, or written to. Such an object may be missing
     # or empty because it was deleted: it is not free. Each other one was never held, as far as this kleader knows
-    touched: frozenset[int] = frozenset()
+    ever_held: frozenset[int] = frozenset()
 
     # the lock
     observed: Observed | None = None  # the last observation; None: none yet, or there is no object
@@ -100,7 +100,7 @@ class State:
 
     # the term
     t0: float = -inf  # in FOLLOWING: of an acquiring write without an answer yet; inf: the term does not expire
-    # the acquiring write was sent over a release, a handover to this candidate, or an object that is not `touched`
+    # the acquiring write was sent over a release, a handover to this candidate, or an object that is not in `ever_held`
     # (`is_proof`): no process of an earlier holder is alive, and the command may start before `safe_at`
     proof: bool = False
     own_record: Record = _NO_RECORD  # the one that counted last
@@ -181,7 +181,7 @@ class State:
         if observed is None:
             return False
         if self.me.non_expiring:
-            return observed.ours and observed.incarnation == self.incarnation
+            return observed.owned_by_me and observed.incarnation == self.incarnation
         record = observed.record
         is_mine = (record.holder, observed.incarnation) == (self.me.identity, self.incarnation)
         return is_mine and record.acquired is not None
@@ -198,7 +198,7 @@ class State:
 
     def is_released(self, observed: Observed) -> bool:
         """Whether it is released, and all of it: an object of a multilock that was there and is missing may be held."""
-        return observed.is_release and not (observed.missing_objects & self.touched)
+        return observed.is_release and not (observed.missing_objects & self.ever_held)
 
     def is_nominated(self, observed: Observed) -> bool:
         """Whether the control plane has nominated this candidate, which has not written the lock yet."""
@@ -207,12 +207,12 @@ class State:
     def is_handed_to_me(self, observed: Observed) -> bool:
         """Whether the last leader, whose command was dead, has named this candidate as the next holder."""
         marked = observed.handed_over and not observed.incarnation and observed.record.holder == self.me.identity
-        return marked and not (observed.incomplete or self.me.coordinated or self.me.non_expiring)
+        return marked and not (observed.lacks_record or self.me.coordinated or self.me.non_expiring)
 
     def is_proof(self, observed: Observed | None) -> bool:
         """Whether a write over it proves that no process of an earlier holder is alive."""
         if observed is None or observed.unwritten:
-            return not self.touched
+            return not self.ever_held
         return (
             self.is_released(observed)
             or self.is_handed_to_me(observed)
@@ -230,7 +230,7 @@ _all_of = attrgetter(*(each.name for each in fields(State)))
 def begin_candidacy(state: State, incarnation: str) -> State:
     """The state of the next candidacy of a supervisor. --wait is of the first candidacy."""
     candidacy = State(replace(state.me, wait_until=inf, one_try=False, live=False), incarnation)
-    candidacy.safe_at, candidacy.longest, candidacy.touched = state.safe_at, state.longest, EVERY_OBJECT
+    candidacy.safe_at, candidacy.longest, candidacy.ever_held = state.safe_at, state.longest, EVERY_OBJECT
     candidacy.leader, candidacy.lost_races, candidacy.shortest = state.leader, state.lost_races, state.shortest
     candidacy.watch_denied, candidacy.serial = state.watch_denied, state.serial
     return candidacy
@@ -252,7 +252,7 @@ def resume(me: Candidate, incarnation: str, t0: float, own_record: Record, *, lo
         incarnation,
         Phase.LEADING,
         longest=longest,
-        touched=EVERY_OBJECT,
+        ever_held=EVERY_OBJECT,
         stale=1,
         t0=t0,
         own_record=own_record,
@@ -265,7 +265,7 @@ def resume_waiting(me: Candidate, incarnation: str, now: float, *, longest: int 
 
     The previous elector may have written the lock. ``safe_at`` is at least what the previous one's was.
     """
-    state = State(me, incarnation, longest=longest, touched=EVERY_OBJECT)
+    state = State(me, incarnation, longest=longest, ever_held=EVERY_OBJECT)
     state.safe_at = now + max(longest, me.timing.lease_duration)
     state.t0 = now if me.non_expiring else -inf
     return state

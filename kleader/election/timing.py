@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kleader.election.duration import text
 
 JITTER = 1.2  # client-go's JitterFactor
-MOST_GRACE = 3.0
+MAX_GRACE = 3.0
 KILL_BUDGET = 0.5
 FIRST_TRY = 1.0  # seconds that a first try to acquire gets, however short the wait: it finds the API server first
 
@@ -81,7 +81,7 @@ def choose(  # noqa: PLR0913 - the six letters of the arithmetic
     k = KILL_BUDGET if kill is None else kill
     s = advertised / 10 if skew is None else skew
     rest = advertised - renew_deadline - k - s
-    g = min(MOST_GRACE, rest) if grace is None else grace
+    g = min(MAX_GRACE, rest) if grace is None else grace
     if g < 0 or g > rest + 1e-9:
         msg = _sum(advertised, renew_deadline, max(g, 0.0), k, s)
         raise TimingError(msg)

@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kleader.election.acquire import SILENT
+from kleader.election.acquire import NO_ANSWER
 from kleader.election.timing import JITTER
 from kleader.elector.k8s_events import EventRecorder
 from kleader.elector.loop import Loop
@@ -112,7 +112,7 @@ async def make_candidate(
 
 
 async def _served_version(plan: Plan, api: ApiClient, log: Log, *, one_try: bool) -> str:
-    last_error = SILENT
+    last_error = NO_ANSWER
     try:
         while True:
             try:

@@ -44,7 +44,7 @@ class LockRequests:
         if isinstance(action, (e.Watch, e.Unwatch)):
             self._stop_watching()
             if isinstance(action, e.Watch):
-                self._watching = self._tasks.spawn(self._watch(action.seen))
+                self._watching = self._tasks.spawn(self._watch(action.after))
             return
         if self.under_way:
             self.under_way.cancel()

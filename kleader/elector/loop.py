@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kleader import system
 from kleader.election import events as e
-from kleader.election.elector import Candidate, Phase, State, step
+from kleader.election.step_function import Candidate, Phase, State, step
 from kleader.elector import successor
 from kleader.elector.api_run_record import RunRecord
 from kleader.elector.lock_requests import LockRequests
@@ -166,8 +166,8 @@ class Loop:
             case e.Get() | e.Write() | e.Watch() | e.Unwatch():
                 assert self._requests and self._state  # noqa: S101, PT018 - there is no action before
                 self._requests.begin(action, ends_term=self._state.phase is Phase.RELEASING)
-            case e.Report(event, message, usual):
-                self._log.repeated(message, event=event, usual=usual)
+            case e.Report(event, message, info):
+                self._log.repeated(message, event=event, info=info)
             case e.AcquireFailed() | e.Released():
                 self._tasks.spawn(self._end(action))
             case e.Acquired():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.election import events as e
-from kleader.election.elector import Phase
+from kleader.election.step_function import Phase
 from kleader.ipc import messages as m
 
 if TYPE_CHECKING:
-    from kleader.election.elector import State
+    from kleader.election.step_function import State
 
 
 def measured(before: State, event: e.Event, after: State, now: float) -> m.Measured | None:

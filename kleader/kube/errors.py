@@ -8,9 +8,9 @@ from kleader.election.events import Failure, Kind, WatchEnded
 class LockError(Exception):
     """A request failed. ``failure`` has the kind, one sentence with a hint what to do, and seconds to wait."""
 
-    def __init__(self, kind: Kind, message: str, retry_after: float = 0.0, half_done: bool = False) -> None:  # noqa: FBT001, FBT002 - as Failure
+    def __init__(self, kind: Kind, message: str, retry_after: float = 0.0, partly_done: bool = False) -> None:  # noqa: FBT001, FBT002 - as Failure
         super().__init__(message)
-        self.failure = Failure(kind, message, retry_after, half_done)
+        self.failure = Failure(kind, message, retry_after, partly_done)
 
 
 class ForbiddenError(LockError):

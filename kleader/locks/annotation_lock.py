@@ -76,7 +76,7 @@ class EndpointsLock(AnnotationLock):
     plural = "endpoints"
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
-        """Kind.HOPELESS where the annotation would be new and a Service would lose its backends."""
+        """Kind.PERMANENT where the annotation would be new and a Service would lose its backends."""
         left = seconds_left(timeout)
         if base is None or LEADER not in string_map(base.base["metadata"].get("annotations")):
             await self._check_service(timeout)
@@ -102,4 +102,4 @@ class EndpointsLock(AnnotationLock):
             return
         if not string_map(found.get("spec")).get("selector"):
             why = "has no selector, so the lock would replace its EndpointSlices"
-            raise LockError(Kind.HOPELESS, f"{service} {why}: give another --name, or --force")
+            raise LockError(Kind.PERMANENT, f"{service} {why}: give another --name, or --force")

@@ -100,7 +100,7 @@ class LeaderForLifeLock(ObjectLock):
     # --- reading
 
     async def get(self, timeout: float) -> Observed:
-        """The ConfigMap, and then its owner's Pod; Kind.HOPELESS if this candidate's own Pod does not exist."""
+        """The ConfigMap, and then its owner's Pod; Kind.PERMANENT if this candidate's own Pod does not exist."""
         left = seconds_left(timeout)
         if self._me is None:
             self._me = await self._find_me(timeout)
@@ -112,7 +112,7 @@ class LeaderForLifeLock(ObjectLock):
         if owner and not (self._held and owner != self._me):  # else the lock is lost, to any owner
             snapshot = OwnerSnapshot(found, owner, await self._pod(owner.name, left()))
         seen = self._evaluate(snapshot)
-        if seen is None or (found is None and seen.dead and not seen.fault):
+        if seen is None or (found is None and seen.owner_gone and not seen.fault):
             self._save_last(None)
             raise LockError(Kind.MISSING, f"there is no ConfigMap {self.namespace}/{self._name}")
         return seen
@@ -168,7 +168,7 @@ class LeaderForLifeLock(ObjectLock):
         if self._me is None or not self._acquire_instance_lock(self._me):
             raise LockError(Kind.CONFLICT, _ANOTHER_INSTANCE)
         self._incarnations.add(incarnation)
-        if snapshot.found and base and base.ours:
+        if snapshot.found and base and base.owned_by_me:
             body = self._body(snapshot.found, record, incarnation)
             found = await self._api.call("PUT", self._target, body, timeout)
         else:
@@ -182,8 +182,8 @@ class LeaderForLifeLock(ObjectLock):
             found = await self._api.call("POST", self._collection, body, left())
         pod = await self._pod(self._me.name, left())  # the garbage collector deletes what a dead Pod creates
         seen = self._evaluate(OwnerSnapshot(found, self._owner(found), pod))
-        if seen is None or seen.dead:
-            raise LockError(Kind.HOPELESS, self._pod_gone)
+        if seen is None or seen.owner_gone:
+            raise LockError(Kind.PERMANENT, self._pod_gone)
         return seen
 
     async def _release(self, snapshot: OwnerSnapshot, timeout: float) -> Observed:
@@ -259,7 +259,7 @@ class LeaderForLifeLock(ObjectLock):
         if (owner and not fault) or released:
             self._save_last(None if ours else owner)
         if not fault and not held and not lost:
-            fault = self._blocked_reason(snapshot, ours=ours, dead=dead)
+            fault = self._blocked_reason(snapshot, owned_by_me=ours, owner_gone=dead)
             snapshot = snapshot._replace(is_blocked=fault == _EARLIER_PROCESSES)
         if found is None and owner is None and not fault:
             return None
@@ -270,24 +270,24 @@ class LeaderForLifeLock(ObjectLock):
             fault,
             snapshot,
             components=owner.uid if owner else "",
-            ours=ours,
-            dead=dead,
+            owned_by_me=ours,
+            owner_gone=dead,
             request=from_text(annotation(found, REQUEST)) if found else None,
         )
 
-    def _blocked_reason(self, snapshot: OwnerSnapshot, *, ours: bool, dead: bool) -> str:
+    def _blocked_reason(self, snapshot: OwnerSnapshot, *, owned_by_me: bool, owner_gone: bool) -> str:
         """Why a lock that no living Pod has cannot be acquired yet; "" if it can, or a living Pod has it."""
         found, owner = snapshot.found, snapshot.owner
-        if owner and not ours and not dead:
+        if owner and not owned_by_me and not owner_gone:
             if found is None:
                 self.warn_once(f"the lock is gone, but not the Pod {owner.name}, which had it: waiting for its end")
             return ""
-        if ours and found and annotation(found) is None:
+        if owned_by_me and found and annotation(found) is None:
             return "a process of this Pod that is not kleader has it"
-        before = str(annotation(found) or "") if ours and found else ""
+        before = str(annotation(found) or "") if owned_by_me and found else ""
         if self._context.has_earlier_processes(self._incarnations, before):
             return _EARLIER_PROCESSES
-        if found and found["metadata"].get("deletionTimestamp") and not ours:
+        if found and found["metadata"].get("deletionTimestamp") and not owned_by_me:
             return f"{self._title} is deleted, and waits for its finalizers"
         return ""
 
@@ -318,18 +318,18 @@ class LeaderForLifeLock(ObjectLock):
         what = f"Pod {self.namespace}/{self._context.pod}"
         if pod is None:
             hint = "set POD_NAME to the name of this Pod, and POD_NAMESPACE to its namespace"
-            raise LockError(Kind.HOPELESS, f"there is no {what}: {hint}, by the downward API")
+            raise LockError(Kind.PERMANENT, f"there is no {what}: {hint}, by the downward API")
         uid: str = pod["metadata"]["uid"]
         if self._context.uid and self._context.uid != uid:
             reason = f"the {what} is not the one that this runs in: its uid is {uid}, POD_UID says {self._context.uid}"
-            raise LockError(Kind.HOPELESS, reason)
+            raise LockError(Kind.PERMANENT, reason)
         return PodOwner(self._context.pod, uid)
 
     def _acquire_instance_lock(self, me: PodOwner) -> bool:
         """Whether no other process of this Pod competes for the lock; from then on none does."""
         wanted = instance_lock.address(f"pod/{me.uid}/{self._name}".encode())
         if instance_lock.held(self._context.socket) not in {b"", wanted}:  # an earlier elector was in another Pod
-            raise LockError(Kind.HOPELESS, self._pod_gone)
+            raise LockError(Kind.PERMANENT, self._pod_gone)
         return instance_lock.acquire(self._context.socket, wanted)
 
     async def _wait_until_clear(self, snapshot: OwnerSnapshot) -> None:

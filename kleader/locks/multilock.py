@@ -56,7 +56,7 @@ class MultiLock:
         return observed
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
-        """First the primary, then the secondary. ``Failure.half_done``: one of them may have been written.
+        """First the primary, then the secondary. ``Failure.partly_done``: one of them may have been written.
 
         A release or a handover goes on to the secondary although the primary was not written. Else the next holder
         would find two locks that differ until the lease has run out.
@@ -77,7 +77,7 @@ class MultiLock:
                 written.append(observed)
         if failures:
             unknown = [failure for failure in failures if failure.kind is Kind.UNREACHABLE]
-            raise LockError(*(unknown or failures)[0]._replace(half_done=bool(written)))
+            raise LockError(*(unknown or failures)[0]._replace(partly_done=bool(written)))
         both = self._together(_Pair(*written))
         assert both is not None  # noqa: S101 - both are there
         return both
@@ -141,7 +141,7 @@ class MultiLock:
             return None
         records, incarnations = [part.record for part in present], {part.incarnation for part in present}
         agreed = len({record.holder for record in records}) == 1
-        incomplete = any(part is None or part.unwritten for part in pair)
+        lacks_record = any(part is None or part.unwritten for part in pair)
         durations = [record.duration for record in records]
         if not agreed:
             durations.append(self._lease_duration)
@@ -159,9 +159,9 @@ class MultiLock:
             fault="; ".join(part.fault for part in present if part.fault),
             base=pair,
             components=tuple(part and (part.record, part.incarnation) for part in pair),
-            incomplete=incomplete,
+            lacks_record=lacks_record,
             recommended=next((part.recommended for part in present if part.recommended), ""),
-            handed_over=agreed and not incomplete and all(part.handed_over for part in present),
+            handed_over=agreed and not lacks_record and all(part.handed_over for part in present),
             request=next((part.request for part in present if part.request), None),
         )
 

@@ -109,7 +109,7 @@ def _flocked_files() -> frozenset[str]:
     Locks that processes of other PID namespaces hold may be missing.
     """
     if sys.platform != "linux":
-        raise LockError(Kind.HOPELESS, "this system does not list locked files: ask for a lock at the API")
+        raise LockError(Kind.PERMANENT, "this system does not list locked files: ask for a lock at the API")
     with open("/proc/locks", encoding="utf-8") as lines:
         fields = [line.split() for line in lines]
     return frozenset(each[5] for each in fields if len(each) > 5 and each[1] == "FLOCK")  # noqa: PLR2004 - a waiting process's line has "->" there

@@ -55,7 +55,7 @@ def test_a_service_without_a_selector_keeps_its_endpoints(place: Place, client: 
     base = lock.get() if there else None
     with pytest.raises(LockError) as error:
         lock.write(base, MINE.record)
-    assert error.value.failure == Failure(Kind.HOPELESS, sentence(place))
+    assert error.value.failure == Failure(Kind.PERMANENT, sentence(place))
     assert place.plane.api.find(place.paths[0]) == old
     assert not any(map(place.plane.api.find, place.paths[1:]))
     client.lock(place, force=True).write(base, MINE.record)
@@ -100,7 +100,7 @@ def test_a_service_that_cannot_be_read_in_time_delays_the_acquisition(
         rule.remove()
         with pytest.raises(LockError) as error:
             lock.write(None, MINE.record)
-        assert error.value.failure.kind is Kind.HOPELESS
+        assert error.value.failure.kind is Kind.PERMANENT
 
 
 def test_refused_credentials_delay_the_acquisition_and_are_no_missing_permission(

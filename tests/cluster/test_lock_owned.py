@@ -120,7 +120,7 @@ def proxy(own_plane: ControlPlane) -> Iterator[HttpProxy]:
 def shown(seen: Observed | None) -> tuple[str, bool, bool, str]:
     """Whose it is."""
     assert seen
-    return seen.record.holder, seen.ours, seen.dead, seen.fault
+    return seen.record.holder, seen.owned_by_me, seen.owner_gone, seen.fault
 
 
 def later(watch: Watch) -> Observed | None:
@@ -231,7 +231,7 @@ def test_candidate_whose_pod_is_gone_at_the_write_does_not_acquire(pods: Pods, p
     lock = pods.candidate("a", server=proxy.url)
     refused(lock.get)
     proxy.on(first(lambda: pods.remove("a")), method="POST")
-    assert refused(lock.write, None, ME).kind is Kind.HOPELESS
+    assert refused(lock.write, None, ME).kind is Kind.PERMANENT
 
 
 # --- whose owner is dead
@@ -309,7 +309,7 @@ def test_watch_event_alone_does_not_prove_the_owner_dead(pods: Pods, there: bool
     if not there:
         pods.plane.api.delete(pods.path)
         before = None
-    told = replace(seen, dead=True, base=seen.base._replace(pod=None, found=seen.base.found if there else None))
+    told = replace(seen, owner_gone=True, base=seen.base._replace(pod=None, found=seen.base.found if there else None))
     assert refused(lock.write, told, ME).kind is Kind.CONFLICT
     assert pods.found() == before
 
@@ -569,7 +569,7 @@ def test_a_process_of_the_pod_other_than_kleader_holds_the_lock(pods: Pods) -> N
 
 def test_a_candidate_needs_its_pod(pods: Pods) -> None:
     failure = refused(pods.candidate("nobody").get)
-    assert failure.kind is Kind.HOPELESS
+    assert failure.kind is Kind.PERMANENT
     assert f"there is no Pod {pods.namespace}/nobody: set POD_NAME" in failure.message
 
 
@@ -577,7 +577,7 @@ def test_a_known_uid_must_be_the_pods(pods: Pods) -> None:
     uid = pods.pod("a")["metadata"]["uid"]
     assert refused(pods.candidate("a", uid=uid).get).kind is Kind.MISSING
     failure = refused(pods.candidate("a", uid="u").get)
-    assert failure.kind is Kind.HOPELESS
+    assert failure.kind is Kind.PERMANENT
     assert failure.message.endswith(f"its uid is {uid}, POD_UID says u")
 
 
@@ -587,5 +587,5 @@ def test_a_replacement_elector_in_a_recreated_pod_does_not_lead(pods: Pods) -> N
     pods.remove("a")
     pods.pod("a")
     failure = refused(pods.candidate("a", sock=pods.sockets[0]).get)
-    assert failure.kind is Kind.HOPELESS
+    assert failure.kind is Kind.PERMANENT
     assert "is gone" in failure.message

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from kleader.election import elector as election
 from kleader.election import events as e
+from kleader.election import step_function as election
 from kleader.election.events import Failure, Instant, Kind, Observed
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Candidate, State

@@ -122,7 +122,7 @@ def test_an_owner_is_dead_only_where_its_pod_proves_it(data: bytes) -> None:
         return
     follow_through(seen, non_expiring=True)
     if not proven_dead(pod):
-        assert not seen.dead
+        assert not seen.owner_gone
         assert first_write(seen, candidate(non_expiring=True)) == inf
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pytest
 
 from kleader.election import events as e
-from kleader.election.elector import step
 from kleader.election.events import Failure, Instant, Observed
 from kleader.election.state import Candidate, State
+from kleader.election.step_function import step
 from kleader.kube import responses
 from kleader.kube.errors import LockError
 from kleader.locks.annotation_lock import LEADER, ConfigMapLock, EndpointsLock

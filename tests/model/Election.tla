@@ -63,7 +63,7 @@ NoRequest == [status |-> "none"]
 Start ==
   [ \* kept by the supervisor, and told to every elector before it acts
     phase |-> "FOLLOWING", command |-> FALSE, incarnation |-> 1, proof |-> FALSE, t0 |-> 0,
-    safe_at |-> 0, longest |-> 0, touched |-> "no",
+    safe_at |-> 0, longest |-> 0, ever_held |-> "no",
     \* known to the elector alone
     observed |-> 0, stale |-> "no", after_release |-> FALSE, watches_missing |-> FALSE, read_again |-> FALSE,
     unanswered_release_base |-> 0,
@@ -82,8 +82,8 @@ Nominated(c, r)  == r.kind = "named" /\ r.holder = Identity[c]
 
 L(st, c) == IF Wrong = "own duration only" THEN D[c] ELSE Max(st.longest, D[c])
 Raise(st, c) == [st EXCEPT !.safe_at = Max(@, now + L(st, c))]
-Touched(st) == CASE Wrong = "touched by observing only" -> st.touched = "observed"
-                 [] OTHER -> st.touched \notin {"no", "forgotten"}
+EverHeld(st) == CASE Wrong = "ever held by observing only" -> st.ever_held = "observed"
+                 [] OTHER -> st.ever_held \notin {"no", "forgotten"}
 
 \* kill_at: nothing of the term is sent, started or alive from this instant on
 KillAt(st, c) == st.t0 + D[c]
@@ -108,7 +108,7 @@ SameAsBefore(st, v, from_watch) ==
   \/ from_watch /\ history[v] = history[st.observed]
   \/ /\ st.observed # 0 /\ history[v].kind = "gone" /\ history[st.observed].kind = "gone"
      /\ from_watch \/ ~Coordinated \/ Wrong = "a gap of a missing lock is unbroken"
-NeverHeld(st, r) == ~Touched(st) /\ IsUnwritten(r)
+NeverHeld(st, r) == ~EverHeld(st) /\ IsUnwritten(r)
 Raises(c, v, from_watch) ==
   LET st == state[c]  r == history[v] IN
   ~ \/ SameAsBefore(st, v, from_watch)
@@ -124,7 +124,7 @@ Noted(c, v, from_watch) ==
   LET st == state[c]  r == history[v] IN
   [st EXCEPT
     !.observed = v, !.stale = "no", !.longest = Max(@, r.duration),
-    !.touched = IF IsUnwritten(r) THEN @ ELSE "observed",
+    !.ever_held = IF IsUnwritten(r) THEN @ ELSE "observed",
     !.watches_missing = from_watch /\ r.kind = "gone",
     !.read_again = Coordinated /\ (@ \/ (~from_watch /\ st.observed # 0 /\ v # st.observed)),
     !.after_release =
@@ -155,7 +155,7 @@ WatchMissing(c, v) ==
   LET st == state[c] IN
   /\ Coordinated /\ st.phase = "FOLLOWING" /\ st.observed # 0 /\ st.request.status = "none"
   /\ history[st.observed].kind = "gone" /\ ~st.watches_missing /\ v >= st.observed /\ history[v].kind = "gone"
-  /\ st.touched = "no" /\ ~st.read_again => now >= deleted_at + Longest
+  /\ st.ever_held = "no" /\ ~st.read_again => now >= deleted_at + Longest
   /\ state' = [state EXCEPT ![c] = [Noted(c, v, TRUE) EXCEPT !.stale = st.stale]]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
 
@@ -164,7 +164,7 @@ Observe(c, v, from_watch) ==
   /\ \/ v > st.observed
      \/ v = st.observed /\ st.stale = "read"
   /\ st.observed = 0 => v >= Version - 1
-  /\ Coordinated /\ st.observed = 0 /\ st.touched = "no" /\ IsUnwritten(history[v]) => now >= deleted_at + Longest
+  /\ Coordinated /\ st.observed = 0 /\ st.ever_held = "no" /\ IsUnwritten(history[v]) => now >= deleted_at + Longest
   /\ from_watch => /\ st.observed # 0 /\ (history[st.observed].kind # "gone" \/ st.watches_missing) /\ v > st.observed
                    /\ v = st.observed + 1 \/ Wrong = "a gap is unbroken"
   /\ IF st.phase \in InTerm
@@ -186,11 +186,11 @@ Request(c, kind, to) ==
 Send(c, request) ==
   /\ state[c].request.status = "none" /\ state[c].stale = "no" /\ state[c].observed # 0
   /\ Version < MaxVersion
-  /\ state' = [state EXCEPT ![c].request = request, ![c].touched = IF @ = "no" THEN "sent" ELSE @]
+  /\ state' = [state EXCEPT ![c].request = request, ![c].ever_held = IF @ = "no" THEN "sent" ELSE @]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
 
 \* The promise leaves out a record taken away by hand while a candidate starts that has never observed the lock.
-FreshMayTake(c) == state[c].touched = "no" => now >= deleted_at + Longest
+FreshMayTake(c) == state[c].ever_held = "no" => now >= deleted_at + Longest
 
 Acquire(c) ==
   LET st == state[c]  r == history[st.observed]
@@ -259,7 +259,7 @@ Abandoned(c) ==
 
 WriteDone(c) ==
   LET st == state[c]  w == st.request
-      counted == [st EXCEPT !.request = NoRequest, !.observed = w.base, !.stale = "no", !.touched = "observed",
+      counted == [st EXCEPT !.request = NoRequest, !.observed = w.base, !.stale = "no", !.ever_held = "observed",
                             !.after_release = FALSE, !.longest = Max(@, D[c]),
                             !.t0 = IF Wrong = "t0 after the answer" THEN now ELSE w.sent_at]
       created == w.create /\ (w.kind = "acquire" \/ st.phase = "HOLDING")
@@ -316,7 +316,7 @@ ReplaceElector(c) ==
       kept == [st EXCEPT !.observed = 0, !.stale = "read", !.after_release = FALSE, !.watches_missing = FALSE,
                          !.request = NoRequest,
                          !.safe_at = IF Wrong = "replaced elector forgets safe_at" THEN 0 ELSE @,
-                         !.touched = IF Wrong = "replaced elector forgets touched" THEN "forgotten" ELSE @] IN
+                         !.ever_held = IF Wrong = "replaced elector forgets ever held" THEN "forgotten" ELSE @] IN
   /\ left.replaced > 0 /\ c \notin ClientGo
   /\ late' \in Abandoned(c)
   /\ state' = [state EXCEPT ![c] =
@@ -389,7 +389,7 @@ Tick ==
 First == Record(Identity[c1], <<c1, 1>>, 2, 0, D[c1])
 Led ==
   [c \in Candidates |->
-     LET st == [Start EXCEPT !.observed = 2, !.touched = "observed", !.longest = D[c1]] IN
+     LET st == [Start EXCEPT !.observed = 2, !.ever_held = "observed", !.longest = D[c1]] IN
      IF c = c1 THEN [st EXCEPT !.phase = "LEADING", !.command = TRUE, !.proof = TRUE]
      ELSE [st EXCEPT !.safe_at = Max(D[c], D[c1])]]
 Init ==

@@ -39,9 +39,9 @@ _RENEW = _Rows("election.renew", "election_renew")
 _HOLD = _Rows("election.hold", "election_gone")
 _TERM = _Rows("election.renew", "election_gone")
 _RELEASE = _Rows("election.release", "election_release")
-_STEP = _Rows("election.elector", "election_acquire")
-_LOOK = _Rows("election.look", "election_watch")
-_PAUSE = _Rows("election.transition", "election_watch")
+_STEP = _Rows("election.step_function", "election_acquire")
+_LOOK = _Rows("election.watch", "election_watch")
+_PAUSE = _Rows("election.step", "election_watch")
 _EVENTS = _Rows("election.events", "election_gone")
 _COORDINATED = _Rows("election.acquire", "election_coordinated")
 _REQUESTS = _Rows("election.renew", "election_requests")
@@ -54,7 +54,7 @@ _LOCK_DELAY = [
     _DELAY(
         "rule 1: each observation raises safe_at",
         "observe",
-        "if raises:\n    raise_safe_at(turn)",
+        "if raises:\n    raise_safe_at(step)",
         _NOTHING,
         "election_acquire.py::test_each_observed_renewal_restarts_the_wait()",
         ("lease", 1),
@@ -62,7 +62,7 @@ _LOCK_DELAY = [
     _DELAY(
         "rule 1: another candidate's record counts from after its answer",
         "raise_safe_at",
-        "turn.now.boot + longest(state)",
+        "step.now.boot + longest(state)",
         "state.sent_at + longest(state)",
         "election_acquire.py::test_another_holders_record_counts_from_the_arrival_of_its_response()",
         ("annotation", 2),
@@ -141,7 +141,7 @@ _LOCK_DELAY = [
     _STATE(
         "rule 1: half a multilock is no handover",
         "State.is_handed_to_me",
-        "observed.incomplete or self.me.coordinated or self.me.non_expiring",
+        "observed.lacks_record or self.me.coordinated or self.me.non_expiring",
         "self.me.coordinated or self.me.non_expiring",
         "test_a_multilock_handed_over_in_one_object_alone_is_not_handed_over()",
         rare="one object is deleted between a handover and the next write",
@@ -149,7 +149,7 @@ _LOCK_DELAY = [
     _DELAY(
         "rule 1: gone is not free",
         "_is_exempt",
-        "not state.touched",
+        "not state.ever_held",
         "True",
         "election_gone.py::test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration()",
         rare="a creation raises safe_at too",
@@ -157,39 +157,39 @@ _LOCK_DELAY = [
     _STATE(
         "rule 1: an object that is gone is no proof",
         "State.is_proof",
-        "not self.touched",
+        "not self.ever_held",
         "True",
         "test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration()",
         ("lease", 5),
     ),
     _DELAY(
-        "touched: a candidate that has observed a record has touched the lock",
+        "ever held: a lock that was observed with a record",
         "note",
-        "state.touched |= ...",
+        "state.ever_held |= ...",
         _NOTHING,
         "election_gone.py::test_a_held_lock_that_is_deleted_is_created_only_after_the_holders_duration()",
         ("lease", 18),
     ),
     _ACQUIRE(
-        "touched: a candidate that has sent a write has touched the lock",
+        "ever held: a lock that was sent a write",
         "_acquire",
-        "state.proof, state.t0, state.touched = ..., ..., EVERY_OBJECT",
+        "state.proof, state.t0, state.ever_held = ..., ..., EVERY_OBJECT",
         "state.proof, state.t0 = ..., ...",
         "election_gone.py::test_a_lock_created_by_another_and_deleted_is_not_free()",
         rare="a creation conflicts, and the object is deleted before it is read",
     ),
     _STATE(
-        "touched: the next elector has touched the lock",
+        "ever held: the lock, to the next elector",
         "resume_waiting",
-        "State(me, incarnation, longest=longest, touched=EVERY_OBJECT)",
+        "State(me, incarnation, longest=longest, ever_held=EVERY_OBJECT)",
         "State(me, incarnation, longest=longest)",
         "test_the_replacement_of_a_waiting_elector_does_not_take_a_missing_lock_for_free()",
         rare="an elector dies just before the object is deleted",
     ),
     _STATE(
-        "touched: the next candidacy has touched the lock",
+        "ever held: the lock, to the next candidacy",
         "begin_candidacy",
-        "candidacy.safe_at, candidacy.longest, candidacy.touched = ..., ..., EVERY_OBJECT",
+        "candidacy.safe_at, candidacy.longest, candidacy.ever_held = ..., ..., EVERY_OBJECT",
         "candidacy.safe_at, candidacy.longest = ..., ...",
         "test_a_new_candidacy_does_not_take_a_missing_lock_for_free()",
         rare="it is deleted as a candidacy ends",
@@ -197,16 +197,16 @@ _LOCK_DELAY = [
     _STATE(
         "the next candidacy knows the longest lease duration",
         "begin_candidacy",
-        "candidacy.safe_at, candidacy.longest, candidacy.touched = ..., ..., EVERY_OBJECT",
-        "candidacy.safe_at, candidacy.touched = ..., EVERY_OBJECT",
+        "candidacy.safe_at, candidacy.longest, candidacy.ever_held = ..., ..., EVERY_OBJECT",
+        "candidacy.safe_at, candidacy.ever_held = ..., EVERY_OBJECT",
         "test_a_new_candidacy_waits_for_an_observed_holder_whose_lock_is_deleted()",
         rare="the record is made shorter, or goes, between two candidacies",
     ),
     _STATE(
         "the next elector knows the longest lease duration",
         "resume_waiting",
-        "State(me, incarnation, longest=longest, touched=EVERY_OBJECT)",
-        "State(me, incarnation, touched=EVERY_OBJECT)",
+        "State(me, incarnation, longest=longest, ever_held=EVERY_OBJECT)",
+        "State(me, incarnation, ever_held=EVERY_OBJECT)",
         "test_a_later_holder_does_not_shorten_a_replacement_electors_wait()",
         rare="the record is made shorter while no elector watches",
     ),
@@ -220,7 +220,7 @@ _LOCK_DELAY = [
     ),
     _RENEW(
         "a candidate knows who took the lock from its last term",
-        "got",
+        "get_done",
         "note(state, observed)",
         _NOTHING,
         "election_gone.py::test_a_new_candidacy_waits_for_an_observed_holder_whose_lock_is_deleted()",
@@ -228,7 +228,7 @@ _LOCK_DELAY = [
     ),
     _RELEASE(
         "a candidate knows who has the lock after its release",
-        "got",
+        "get_done",
         "note(state, observed)",
         _NOTHING,
         "election_gone.py::test_a_new_candidacy_waits_for_a_holder_observed_after_its_own_release('long')",
@@ -236,7 +236,7 @@ _LOCK_DELAY = [
     ),
     _ACQUIRE(
         "rule 1: the event of a candidate's own write is held back",
-        "saw",
+        "watch_event",
         "isinstance(state.pending, e.Write) and observed and _is_expected(state, observed)",
         "False",
         "test_a_watch_event_of_a_pending_write_changes_nothing_before_its_response()",
@@ -251,16 +251,16 @@ _LOCK_DELAY = [
     _EVENTS(
         "a change of either object of a multilock is a change",
         "Observed._comparison_key",
-        "(*seen, self.components, self.ours, self.dead)",
-        "(*seen, self.ours, self.dead)",
+        "(*seen, self.components, self.owned_by_me, self.owner_gone)",
+        "(*seen, self.owned_by_me, self.owner_gone)",
         "election_gaps.py::test_a_renewal_of_one_object_of_a_multilock_restarts_the_wait()",
         ("from annotation", 195),
     ),
     _EVENTS(
         "a handover that is taken is a change",
         "Observed._comparison_key",
-        "self.record, self.incarnation, self.fault, self.handed_over, self.incomplete",
-        "self.record, self.incarnation, self.fault, self.incomplete",
+        "self.record, self.incarnation, self.fault, self.handed_over, self.lacks_record",
+        "self.record, self.incarnation, self.fault, self.lacks_record",
         "election_requests.py::test_a_handover_that_is_withdrawn_is_not_taken()",
         rare="a record by hand is that of a handover",
     ),
@@ -272,33 +272,33 @@ _LOCK_DELAY = [
         "test_a_late_watch_event_of_the_overwritten_version_is_ignored()",
     ),
     _ACQUIRE(
-        "touched: a write that was half done touches the lock",
+        "ever held: a lock of which a write was partly done",
         "_is_refusal",
-        "... and not failure.half_done",
+        "... and not failure.partly_done",
         "...",
         "election_gone.py::test_a_half_created_multilock_that_is_deleted_begins_no_term_at_once()",
         rare="one object of a multilock is created, the other refused, and the first deleted",
     ),
     _ACQUIRE(
-        "touched: a refusal leaves touched what was",
-        "failed",
+        "ever held: not by a write that was refused",
+        "request_failed",
         "_is_refusal(failure) and state.proof and is_current",
         "_is_refusal(failure)",
         "election_gone.py::test_a_refused_creation_of_a_deleted_lock_does_not_end_the_wait()",
         rare="a creation is refused, of an object that was deleted by hand",
     ),
     _ACQUIRE(
-        "touched: a refusal leaves touched the object that was seen",
-        "failed",
-        "state.touched -= _missing(request.base)",
-        "state.touched = frozenset()",
+        "ever held: an object that was observed, also after a refusal",
+        "request_failed",
+        "state.ever_held -= _missing(request.base)",
+        "state.ever_held = frozenset()",
         "election_gone.py::test_an_observed_object_of_a_multilock_counts_whatever_was_refused()",
         rare="one object of a multilock is created, as the other is deleted by hand",
     ),
     # 2: conflicts
     _ACQUIRE(
         "rule 2: after a conflict nothing is written over what was observed",
-        "failed",
+        "request_failed",
         "state.stale = 1 if state.me.non_expiring else 2",
         _NOTHING,
         "test_a_conflict_that_the_watch_does_not_explain_is_read_after_a_retry_period()",
@@ -331,8 +331,8 @@ _LOCK_DELAY = [
     _RENEW(
         "rule 4: a term counts from before its request",
         "count",
-        "state = turn.state\nstate.t0, state.next_request_at = state.sent_at, ...",
-        "state = turn.state\nstate.t0, state.next_request_at = turn.now.boot, ...",
+        "state = step.state\nstate.t0, state.next_request_at = state.sent_at, ...",
+        "state = step.state\nstate.t0, state.next_request_at = step.now.boot, ...",
         "test_a_renewal_counts_from_before_it_was_sent()",
         ("lease", 429),
     ),
@@ -347,32 +347,32 @@ _LOCK_DELAY = [
     _TERM(
         "rule 4: that now is past safe_at is not enough",
         "begin_term",
-        "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)\nif state.permitted:\n    ...",
-        "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)\n"
-        "if state.proof or turn.now.boot >= state.safe_at:\n    ...",
+        "if creates(write.base) and not state.proof:\n    raise_safe_at(step)\nif state.permitted:\n    ...",
+        "if creates(write.base) and not state.proof:\n    raise_safe_at(step)\n"
+        "if state.proof or step.now.boot >= state.safe_at:\n    ...",
         "test_a_renewal_sent_before_safe_at_and_answered_after_begins_no_term()",
         rare="a record is put back over the candidate's own while its renewal is under way",
     ),
     _ACQUIRE(
         "rule 4: a handover that was observed is no term before a write",
-        "got",
-        "_observe(turn, observed, from_watch=False)",
-        "if observed and turn.state.is_handed_to_me(observed):\n"
-        "    return wrote(turn, e.Write(0, 0, turn.state.observed, observed.record, ''), observed)\n"
-        "_observe(turn, observed, from_watch=False)",
+        "get_done",
+        "_observe(step, observed, from_watch=False)",
+        "if observed and step.state.is_handed_to_me(observed):\n"
+        "    return write_done(step, e.Write(0, 0, step.state.observed, observed.record, ''), observed)\n"
+        "_observe(step, observed, from_watch=False)",
         "election_requests.py::test_a_candidate_named_before_its_first_read_takes_the_lock_at_once()",
     ),
     _ACQUIRE(
         "a late answer starts nothing",
-        "wrote",
-        "state.observed is not write.base or turn.now.boot >= ...",
+        "write_done",
+        "state.observed is not write.base or step.now.boot >= ...",
         "state.observed is not write.base",
         "test_a_write_answered_after_its_renew_deadline_begins_no_term()",
         rare="the supervisor's start gate refuses such a term too",
     ),
     _ACQUIRE(
         "an overtaken answer starts nothing",
-        "wrote",
+        "write_done",
         "state.observed is not write.base or ...",
         "...",
         "test_a_response_begins_no_term_after_the_watch_has_shown_another_holder()",
@@ -382,7 +382,7 @@ _LOCK_DELAY = [
     _TERM(
         "rule 5: a creation raises safe_at",
         "begin_term",
-        "if creates(write.base) and not state.proof:\n    raise_safe_at(turn)",
+        "if creates(write.base) and not state.proof:\n    raise_safe_at(step)",
         _NOTHING,
         "test_a_recreated_lock_begins_a_term_only_after_a_lease_duration_and_a_fresh_write()",
         ("lease", 390),
@@ -397,15 +397,15 @@ _LOCK_DELAY = [
     ),
     _HOLD(
         "rule 5: the candidate's own record under an unknown version raises safe_at",
-        "got",
-        "if state.observed is None or observed.version != state.observed.version:\n    raise_safe_at(turn)",
+        "get_done",
+        "if state.observed is None or observed.version != state.observed.version:\n    raise_safe_at(step)",
         _NOTHING,
         "test_a_candidates_record_in_a_new_version_extends_the_wait_of_a_holding_candidate()",
         rare="the candidate's own record and an earlier leader's are put back, one after the other",
     ),
     _HOLD(
         "rule 5: the same where the object was gone in between",
-        "got",
+        "get_done",
         "state.observed is None or observed.version != state.observed.version",
         "state.observed is not None and observed.version != state.observed.version",
         "test_a_candidates_record_restored_after_a_lost_creation_extends_the_wait()",
@@ -414,7 +414,7 @@ _LOCK_DELAY = [
     _HOLD(
         "rule 5: HOLDING past its deadline raises safe_at",
         "_end",
-        "raise_safe_at(turn)",
+        "raise_safe_at(step)",
         _NOTHING,
         "test_a_holding_candidate_that_cannot_renew_in_time_stops_holding()",
         rare="what is observed then raises it too",
@@ -438,9 +438,9 @@ _LOCK_DELAY = [
     # 6: renewing
     _RENEW(
         "rule 6: the leader recreates what was deleted",
-        "got",
-        "renew_from(turn, None)",
-        "lose(turn, 'it is gone', kill_now=True)",
+        "get_done",
+        "renew_from(step, None)",
+        "lose(step, 'it is gone', kill_now=True)",
         "test_a_leader_recreates_a_deleted_lock_with_its_transitions_and_acquire_time()",
     ),
     # 7: releasing
@@ -477,7 +477,7 @@ _LOCK_DELAY = [
     ),
     _RELEASE(
         "rule 7: a release without an answer is repeated over the same version only",
-        "got",
+        "get_done",
         "base is None or state.me.non_expiring",
         "True",
         "election_own_record.py::test_a_record_restored_after_an_unanswered_release_is_not_released_again('')",
@@ -485,24 +485,24 @@ _LOCK_DELAY = [
     ),
     _RELEASE(
         "rule 7: half a release was done",
-        "failed",
-        "failure.kind is Kind.UNREACHABLE or failure.half_done",
+        "request_failed",
+        "failure.kind is Kind.UNREACHABLE or failure.partly_done",
         "failure.kind is Kind.UNREACHABLE",
         "election_own_record.py::test_a_record_restored_after_a_half_done_release_is_not_released_again('')",
         rare="a label comes between the two halves, hands before the next read",
     ),
     _RELEASE(
         "rule 7: a multilock of which one object is missing is not released",
-        "proceed",
-        "state.observed.incomplete",
+        "advance",
+        "state.observed.lacks_record",
         "False",
         "test_a_multilock_with_a_missing_object_is_not_released()",
         rare="one is deleted just before a release",
     ),
     _RELEASE(
         "only the candidate's own record is released",
-        "got",
-        "_is_mine(turn, observed) and ...",
+        "get_done",
+        "_is_mine(step, observed) and ...",
         "True",
         "test_a_lock_that_another_candidate_has_is_not_released('other', 'term-9')",
         ("lease", 152),
@@ -559,7 +559,7 @@ _LOCK_DELAY = [
     _DELAY(
         "rule 9: a missing object proves nothing while a leader of before may be alive",
         "observe",
-        "observed is None and unbroken and turn.now.boot >= state.safe_at",
+        "observed is None and unbroken and step.now.boot >= state.safe_at",
         "observed is None and unbroken",
         'election_coordinated.py::test_a_lock_created_by_nomination_is_waited_for(["held", "missing"], untouched=True)',
         rare="a Lease is deleted by hand, and created before its leader has seen that",
@@ -575,8 +575,8 @@ _LOCK_DELAY = [
     _DELAY(
         "rule 9: a missing object that was read proves nothing",
         "observe",
-        "observed is None and unbroken and turn.now.boot >= state.safe_at",
-        "observed is None and turn.now.boot >= state.safe_at",
+        "observed is None and unbroken and step.now.boot >= state.safe_at",
+        "observed is None and step.now.boot >= state.safe_at",
         'election_coordinated.py::test_a_lock_created_by_nomination_is_waited_for(["missing"], untouched=True)',
         rare="a Lease is deleted by hand before all have observed it",
     ),
@@ -591,8 +591,8 @@ _LOCK_DELAY = [
     _DELAY(
         "rule 1: also to a candidate that has never observed the lock as held",
         "_is_exempt",
-        "not state.touched and (unbroken or not (state.me.coordinated and state.known))",
-        "not state.touched",
+        "not state.ever_held and (unbroken or not (state.me.coordinated and state.known))",
+        "not state.ever_held",
         "election_coordinated.py::test_a_lock_missing_after_a_gap_is_waited_for()",
         rare="a Lease is deleted by hand before all have observed it",
     ),
@@ -642,7 +642,7 @@ _OF_A_WRITE = [
     ),
     _PAUSE(
         "a renewTime is a second after the last",
-        "Transition.fresh_time",
+        "Step.fresh_time",
         "fresh_time(previous, self.now.wall, self.state.me.tick)",
         "self.now.wall",
         "election_acquire.py::test_a_renew_time_is_at_least_a_second_later_than_the_last()",
@@ -678,17 +678,17 @@ _OF_A_WRITE = [
 _OF_A_LEADER = [
     _RENEW(
         "a leader gives up at stop_at",
-        "proceed",
-        "turn.now.boot >= turn.state.stop_at",
-        "turn.now.boot >= turn.state.stop_at + 2",
+        "advance",
+        "step.now.boot >= step.state.stop_at",
+        "step.now.boot >= step.state.stop_at + 2",
         "test_a_leader_steps_down_with_grace_at_the_renew_deadline()",
         rare="the supervisor's own deadline does too",
     ),
     _RENEW(
         "no grace when another candidate leads",
-        "got",
-        "lose(turn, ..., kill_now=True)",
-        "lose(turn, ..., kill_now=False)",
+        "get_done",
+        "lose(step, ..., kill_now=True)",
+        "lose(step, ..., kill_now=False)",
         "test_a_leader_that_reads_another_holder_or_incarnation_has_lost_without_grace"
         "('other', 'term-9', 'the lock is held by other')",
         rare="it takes an edit by hand: else all deadlines have passed by then",
@@ -713,20 +713,20 @@ _OF_A_LEADER = [
     _RENEW(
         "a request ends with the renew deadline",
         "renew",
-        "write(turn, min(state.me.request_timeout, state.stop_at - now))",
-        "write(turn, state.me.request_timeout)",
+        "write(step, min(state.me.request_timeout, state.stop_at - now))",
+        "write(step, state.me.request_timeout)",
         "test_no_request_of_a_leader_lasts_longer_than_half_its_deadline()",
     ),
     _RENEW(
         "a leader keeps a lock created anew for it",
-        "got",
+        "get_done",
         "observed.pristine and observed.record.holder == state.me.identity",
         "False",
         "election_coordinated.py::test_a_leader_whose_lock_is_recreated_for_it_leads_on()",
     ),
     _RENEW(
         "a leader keeps none but a lock created anew",
-        "got",
+        "get_done",
         "observed.pristine and observed.record.holder == state.me.identity",
         "observed.record.holder == state.me.identity",
         "election_coordinated.py::test_a_leader_that_is_nominated_again_has_lost_at_once(TERM, replaced=False)",
@@ -734,15 +734,15 @@ _OF_A_LEADER = [
     _RENEW(
         "a leader yields to who is preferred",
         "_check_preference",
-        "turn.state.prefers_another(observed)",
+        "step.state.prefers_another(observed)",
         "False",
         "election_coordinated.py::test_a_leader_steps_down_for_the_preferred_holder_and_renews_until_its_command_is_dead()",
     ),
     _HOLD(
         "a candidate that holds the lock stops renewing for who is preferred",
-        "got",
-        "renew.is_mine(turn, observed) and not state.prefers_another(observed)",
-        "renew.is_mine(turn, observed)",
+        "get_done",
+        "renew.is_mine(step, observed) and not state.prefers_another(observed)",
+        "renew.is_mine(step, observed)",
         "election_coordinated.py::test_a_holding_candidate_releases_the_lock_for_the_preferred_holder_at_safe_at()",
     ),
     _COORDINATED(
@@ -763,7 +763,7 @@ _OF_A_LEADER = [
     ),
     _COORDINATED(
         "the answer to what was given back hides no news",
-        "wrote",
+        "write_done",
         "state.observed is not write.base or ...",
         "...",
         "test_the_response_to_a_release_hides_no_later_watch_event()",
@@ -812,22 +812,22 @@ _OF_A_LEADER = [
     ),
     _RELEASE(
         "a transfer goes by no empty holder",
-        "proceed",
+        "advance",
         "_hand_over if state.successor else _release",
         "_release",
         "election_requests.py::test_a_transfer_writes_the_next_holder_over_the_leaders_own_record()",
     ),
     _RELEASE(
         "a transfer without an answer may have happened",
-        "got",
+        "get_done",
         "observed.record.holder == state.successor",
         "observed.record.holder == ''",
         "election_requests.py::test_a_transfer_without_an_answer_may_have_happened('')",
     ),
     _HOLD(
         "a candidate that holds the lock and is asked to resign stands aside",
-        "got",
-        "turn.stand_aside()",
+        "get_done",
+        "step.stand_aside()",
         _NOTHING,
         "election_requests.py::test_a_holding_candidate_that_is_asked_to_resign_stands_down(RESIGN)",
     ),
@@ -836,28 +836,28 @@ _OF_A_LEADER = [
 _OF_REQUESTS = [
     _PAUSE(
         "a failure is followed by a pause",
-        "Transition.pause",
+        "Step.pause",
         "state.next_request_at = max(state.next_request_at, wait_until)",
         _NOTHING,
         "election_release.py::test_a_release_is_tried_no_longer_than_one_request_may_take()",
     ),
     _PAUSE(
         "a throttling is honoured",
-        "Transition.pause",
+        "Step.pause",
         "asked and state.phase is Phase.FOLLOWING",
         "False",
         "test_a_candidate_makes_no_request_for_as_long_as_the_api_server_asks(Kind.THROTTLED)",
     ),
     _PAUSE(
         "a throttling is honoured for a lease duration at most",
-        "Transition.retry_after",
+        "Step.retry_after",
         "min(seconds, ...)",
         "seconds",
         "test_a_candidate_throttled_for_an_hour_retries_within_its_lease_duration(0.0)",
     ),
     _PAUSE(
         "a throttled watch is honoured whatever else fails",
-        "Transition.pause",
+        "Step.pause",
         "max(state.next_request_at, wait_until)",
         "wait_until",
         "test_a_throttled_watch_delays_the_requests_after_a_pending_write()",
@@ -865,7 +865,7 @@ _OF_REQUESTS = [
     _LOOK(
         "a silent watch is looked after",
         "follow",
-        "now + SILENCE",
+        "now + MAX_SILENT_SECONDS",
         "inf",
         "test_a_silent_watch_is_checked_and_restarted()",
     ),
@@ -899,7 +899,7 @@ _OF_REQUESTS = [
     ),
     _ACQUIRE(
         "a multilock: what a failed write did is no news",
-        "failed",
+        "request_failed",
         "state.me.is_multilock",
         "False",
         "test_a_multilock_watch_event_before_a_failed_write_is_read_again()",
@@ -907,7 +907,7 @@ _OF_REQUESTS = [
     _ACQUIRE(
         "a candidate that may write one object of a multilock alone ends",
         "is_permanent",
-        "denied and failure.half_done",
+        "denied and failure.partly_done",
         "False",
         "test_a_candidate_that_may_write_only_one_object_of_a_multilock_ends()",
     ),
@@ -982,7 +982,7 @@ _FOR_LIFE_ROWS = [
     _FOR_LIFE(
         "for life: the lock is its owner's",
         "_acquire_at",
-        "observed.ours or observed.dead or not observed.record.holder",
+        "observed.owned_by_me or observed.owner_gone or not observed.record.holder",
         "True",
         "test_a_silent_owner_keeps_the_lock()",
     ),
@@ -1003,61 +1003,61 @@ _FOR_LIFE_ROWS = [
     _FOR_LIFE(
         "for life: who has no owner has lost",
         "_keep",
-        "observed.dead",
+        "observed.owner_gone",
         "False",
         'test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace("one\'s own, who is gone")',
     ),
     _FOR_LIFE(
         "for life: a lock that is gone is lost",
         "_keep",
-        "renew.lose(turn, 'the lock object is gone', kill_now=True)",
+        "renew.lose(step, 'the lock object is gone', kill_now=True)",
         "pass",
         "test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace('gone')",
     ),
     _FOR_LIFE(
         "for life: no grace",
         "_keep",
-        "renew.lose(turn, f'the lock is not this term\\'s any more: {_whose(observed)}', kill_now=True)",
-        "renew.lose(turn, f'the lock is not this term\\'s any more: {_whose(observed)}', kill_now=False)",
+        "renew.lose(step, f'the lock is not this term\\'s any more: {_whose(observed)}', kill_now=True)",
+        "renew.lose(step, f'the lock is not this term\\'s any more: {_whose(observed)}', kill_now=False)",
         'test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace("another\'s")',
     ),
     _FOR_LIFE(
         "for life: a watch begins no term",
         "_acquire_at",
-        "soon = now.boot + now.luck * acquire.spread(turn)\n"
+        "soon = now.boot + now.jitter * acquire.spread(step)\n"
         "if observed is None:\n    return soon\n"
-        "if state.held_by_me(observed) and not observed.dead:\n    ...",
-        "soon = now.boot + now.luck * acquire.spread(turn)\n"
+        "if state.held_by_me(observed) and not observed.owner_gone:\n    ...",
+        "soon = now.boot + now.jitter * acquire.spread(step)\n"
         "if observed is None:\n    return soon\n"
-        "if state.held_by_me(observed) and not observed.dead:\n    _lead(turn, observed)\n    return inf",
+        "if state.held_by_me(observed) and not observed.owner_gone:\n    _lead(step, observed)\n    return inf",
         "test_a_watch_event_alone_begins_no_term()",
     ),
     _FOR_LIFE(
         "for life: an overtaken answer begins no term",
-        "wrote",
+        "write_done",
         "state.observed is not write.base and not state.held_by_me(state.observed)",
         "False",
         "test_a_response_older_than_the_last_watch_event_is_followed_by_a_read()",
     ),
     _FOR_LIFE(
         "for life: what cannot be seen is not lost",
-        "failed",
-        "failure.kind is Kind.HOPELESS",
+        "request_failed",
+        "failure.kind is Kind.PERMANENT",
         "failure.kind is not Kind.CONFLICT",
         "test_a_leader_that_cannot_read_leads_on_and_retries_each_period(Kind.DENIED)",
     ),
     _FOR_LIFE(
         "for life: what never led is given up",
-        "owes",
+        "releases_unasked",
         "state.me.non_expiring and ...",
         "False",
         "test_an_acquisition_without_a_term_is_released_without_a_request()",
     ),
     Guard(
         "for life: a supervisor that sleeps is killed",
-        "election.elector:step",
-        "renew.lose(turn, reason, kill_now=turn.state.me.non_expiring)",
-        "renew.lose(turn, reason, kill_now=False)",
+        "election.step_function:step",
+        "renew.lose(step, reason, kill_now=step.state.me.non_expiring)",
+        "renew.lose(step, reason, kill_now=False)",
         "unit/test_for_life.py::test_a_supervisor_that_does_not_answer_loses_the_term_without_grace()",
     ),
 ]

@@ -239,7 +239,7 @@ MUTANTS = [
     Guard(
         "whose own Pod is gone has nothing",
         "locks.leader_for_life:LeaderForLifeLock.write",
-        "seen is None or seen.dead",
+        "seen is None or seen.owner_gone",
         "seen is None",
         "cluster/test_lock_owned.py::test_candidate_whose_pod_is_gone_at_the_write_does_not_acquire",
     ),

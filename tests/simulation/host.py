@@ -253,7 +253,7 @@ class Host:
             elif fate == "error after it was done":
                 event = e.RequestFailed(request, Failure(Kind.UNREACHABLE, "500"))
             elif fate == "no-op" and isinstance(event, e.WriteDone) and event.request.base:
-                event = replace(event, seen=replace(event.seen, version=event.request.base.version))
+                event = replace(event, observed=replace(event.observed, version=event.request.base.version))
         if event and fate != "answer lost" and not server.down:
             self.world.after(down, partial(answer, event))
             if fate == "answered twice":

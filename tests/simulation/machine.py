@@ -7,8 +7,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from kleader.election import elector as election
 from kleader.election import events as e
+from kleader.election import step_function as election
 from kleader.election.events import Instant, Observed
 from kleader.election.record import SECOND
 from kleader.election.state import Candidate, Phase, State
@@ -99,8 +99,8 @@ class Machine(Host):
             return
         if isinstance(event, (e.RequestFailed, e.WatchEnded)):
             self._mind_request_to_stay_away(event)
-        elif self.coarse and isinstance(event, (e.GetDone, e.WatchEvent)) and event.seen and not self.pair:
-            event = replace(event, seen=self._at_whole_seconds(event.seen))
+        elif self.coarse and isinstance(event, (e.GetDone, e.WatchEvent)) and event.observed and not self.pair:
+            event = replace(event, observed=self._at_whole_seconds(event.observed))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(before, event, now)
         if resume_state := successor.resume_state(before, self.state):

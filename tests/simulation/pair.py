@@ -36,16 +36,16 @@ class Part:
     async def get(self, timeout: float) -> Observed:
         """The object as it is now."""
         event = await self._call(e.Get(0, timeout))
-        if event.seen is None:
+        if event.observed is None:
             raise LockError(Kind.MISSING, "there is none")
-        return event.seen
+        return event.observed
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
         """Over exactly this, or a creation."""
         self._host.between()
         event = await self._call(e.Write(0, timeout, base, record, incarnation))
-        assert event.seen
-        return event.seen
+        assert event.observed
+        return event.observed
 
     async def watch(self, after: Observed | None, _timeout: float) -> AsyncGenerator[Observed | None, None]:
         """Each later state."""
@@ -53,7 +53,7 @@ class Part:
         watch = self._host.watch(self._kept, after.version if after else "", partial(self._deliver, told.put_nowait))
         try:
             while isinstance(event := await told.get(), e.WatchEvent):
-                yield event.seen
+                yield event.observed
             assert isinstance(event, e.WatchEnded)
             error = WatchError(event.reason)
             error.ended = event

@@ -153,5 +153,5 @@ def _short(what: object) -> str:
         case e.Get():
             return f"Get({what.serial})"
         case e.Watch():
-            return f"Watch(from {what.seen.version if what.seen else 'now'})"
+            return f"Watch(from {what.after.version if what.after else 'now'})"
     return str(what)

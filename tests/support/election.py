@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kleader.election import elector
 from kleader.election import events as e
 from kleader.election.events import Failure, Instant, Kind, Observed
 from kleader.election.record import SECOND, Record
 from kleader.election.state import Candidate, Phase, State, resume
+from kleader.election.step_function import step
 from kleader.election.timing import choose
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ class Story:
         write = self.pending(e.Write)
         ours = self.state.me.non_expiring and bool(write.record.holder)
         handed_over = bool(write.record.holder) and not write.incarnation
-        return Observed(write.record, write.incarnation, self.version(), ours=ours, handed_over=handed_over)
+        return Observed(write.record, write.incarnation, self.version(), owned_by_me=ours, handed_over=handed_over)
 
-    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0, half_done: bool = False) -> Self:
+    def fails(self, kind: Kind, *, after: float = 0.0, retry_after: float = 0.0, partly_done: bool = False) -> Self:
         """The request under way fails, ``after`` seconds."""
         self.now += after
         assert self.state.pending, "no request is under way"
         return self.tell(
-            e.RequestFailed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, half_done))
+            e.RequestFailed(self.state.pending, Failure(kind, f"it was {kind.value}", retry_after, partly_done))
         )
 
     def sees(self, seen: Observed | None) -> Self:
@@ -171,7 +171,7 @@ class Story:
 
     def _step(self, event: e.Event) -> tuple[e.Action, ...]:
         before = replace(self.state)
-        state, actions = elector.step(self.state, event, Instant(self.now, self.wall, self.luck))
+        state, actions = step(self.state, event, Instant(self.now, self.wall, self.luck))
         assert self.state == before, "a step changed the state that it was given"
         assert state.wake_at > self.now, f"spins: {state}"
         self.state = state

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from kleader.election import elector
 from kleader.election import events as e
 from kleader.election.events import Failure, Instant, Kind
 from kleader.election.record import SECOND
 from kleader.election.state import Candidate, State
+from kleader.election.step_function import step
 from kleader.kube.errors import LockError
 from kleader.locks import multilock
 from kleader.locks.annotation_lock import EndpointsLock
@@ -81,7 +81,7 @@ class Contender:
             self._answers.remove(arrived)
         event = arrived[1] if arrived else e.TimerFired()
         wall = WALL + round(world.now * SECOND)
-        self._state, actions = elector.step(self._state, event, Instant(world.now, wall))
+        self._state, actions = step(self._state, event, Instant(world.now, wall))
         for action in actions:
             if isinstance(action, (e.Acquired, e.Renewed)):
                 self._kill_at = action.kill_at

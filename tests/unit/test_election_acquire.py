@@ -237,7 +237,7 @@ def test_a_conflict_that_the_watch_does_not_explain_is_read_after_a_retry_period
     story.idles(1.9)
     story.waits(0.1).asked(e.Get)
     story.reads(story.lock("other"))
-    assert story.asked(e.Watch).seen == story.state.observed, "the old one may be deaf"
+    assert story.asked(e.Watch).after == story.state.observed, "the old one may be deaf"
 
 
 def test_a_candidate_that_loses_a_race_sends_no_request_until_the_winner_expires() -> None:
@@ -313,7 +313,7 @@ def test_a_multilock_whose_watch_has_ended_is_read_before_the_next_write() -> No
 
 def test_a_candidate_that_may_write_only_one_object_of_a_multilock_ends() -> None:
     """A half done write restarts the wait of the others: the first to try would keep every candidate from the lock."""
-    story = Story(is_multilock=True).follows().waits(15).fails(Kind.DENIED, half_done=True)
+    story = Story(is_multilock=True).follows().waits(15).fails(Kind.DENIED, partly_done=True)
     assert story.asked(e.AcquireFailed).status == FAILED
 
 

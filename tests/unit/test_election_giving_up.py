@@ -117,8 +117,8 @@ OTHERS = Story().lock("other").record, ""
 
 def pair(story: Story, *components: tuple[Record, str] | None, holder: str = UNKNOWN) -> Observed:
     """Both objects of a multilock, and its holder by them."""
-    incomplete = any(each is None or each[0].unwritten for each in components)
-    return replace(story.lock(holder), components=components, incomplete=incomplete)
+    lacks_record = any(each is None or each[0].unwritten for each in components)
+    return replace(story.lock(holder), components=components, lacks_record=lacks_record)
 
 
 def both(story: Story) -> Observed:

@@ -122,7 +122,7 @@ def test_a_holding_candidate_that_may_not_go_on_ends_without_a_release() -> None
     given_up = story.renews(4.9).waits(0.1).asked(e.AcquireFailed)
     assert (given_up.status, given_up.reason) == (124, "the lock could not be acquired in time")
     story = Story(is_multilock=True).follows().sees(None).waits(15).writes().waits(2)
-    assert story.fails(Kind.DENIED, half_done=True).asked(e.AcquireFailed).status == 125
+    assert story.fails(Kind.DENIED, partly_done=True).asked(e.AcquireFailed).status == 125
 
 
 def test_a_holding_candidate_that_ends_lets_the_lock_run_out() -> None:
@@ -288,7 +288,7 @@ def halves(story: Story, primary: Observed | None, secondary: Observed | None) -
         story.lock(holders.pop() if len(holders) == 1 else UNKNOWN),
         incarnation=present[0].incarnation if len({each.incarnation for each in present}) == 1 else "",
         components=tuple(each and (each.record, each.incarnation) for each in (primary, secondary)),
-        incomplete=any(each is None or each.unwritten for each in (primary, secondary)),
+        lacks_record=any(each is None or each.unwritten for each in (primary, secondary)),
         version="/".join(each.version if each else "" for each in (primary, secondary)),
     )
 
@@ -349,7 +349,7 @@ def test_a_multilock_handed_over_in_one_object_alone_is_not_handed_over() -> Non
 def test_a_leader_recreates_a_missing_object_of_its_multilock() -> None:
     story = Story(is_multilock=True).leads().waits(2)
     mine = story.state.observed
-    story.fails(Kind.CONFLICT, half_done=True)
+    story.fails(Kind.CONFLICT, partly_done=True)
     half = halves(story, mine, None)
     assert story.reads(half).asked(e.Write).base is half
     story.writes().asked(e.Renewed)
@@ -362,7 +362,7 @@ def test_a_multilock_without_both_objects_is_free_at_the_first_read() -> None:
 
 def test_a_half_created_multilock_that_is_deleted_begins_no_term_at_once() -> None:
     """Another candidate may have taken that half since."""
-    story = Story(is_multilock=True).wakes().reads(None).fails(Kind.THROTTLED, half_done=True)
+    story = Story(is_multilock=True).wakes().reads(None).fails(Kind.THROTTLED, partly_done=True)
     story.waits(20).reads(None).writes().renews(14.9)
     assert story.state.phase is Phase.HOLDING
 

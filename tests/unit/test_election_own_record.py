@@ -138,7 +138,7 @@ def test_an_old_record_in_the_first_event_of_a_watch_begins_no_term() -> None:
     """The lock was missing at the last read; a leader has recreated it and renewed."""
     story, claim = overtaken()
     story.waits(2).tell(e.WatchEnded()).reads(None)
-    assert story.asked(e.Watch).seen is None
+    assert story.asked(e.Watch).after is None
     story.waits(4.9)
     renewed = story.now - START
     story.sees(restored(story, claim))
@@ -215,7 +215,7 @@ def test_a_record_restored_after_a_half_done_release_is_not_released_again(trans
     story = Story(is_multilock=True).leads()
     term = story.state.observed
     assert term
-    story.tell(e.AllProcessesExited(release=True, to=transfer)).fails(Kind.CONFLICT, half_done=True).waits(0.5)
+    story.tell(e.AllProcessesExited(release=True, to=transfer)).fails(Kind.CONFLICT, partly_done=True).waits(0.5)
     assert story.reads(restored(story, term)).asked(e.Released).released is False
 
 

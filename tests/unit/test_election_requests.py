@@ -105,7 +105,7 @@ def test_a_leader_that_cannot_hand_over_ignores_a_transfer_and_meets_a_resignati
         story = Story(**kind)
         if kind.get("non_expiring"):
             story.wakes().reads(None).writes()
-            story.sees(replace(story.lock(ME, TERM), ours=True, request=request))
+            story.sees(replace(story.lock(ME, TERM), owned_by_me=True, request=request))
         else:
             story = Story(resumed(candidate(**kind), START, acquired=WALL, transitions=3))
             story.wakes().reads(replace(story.lock(ME, TERM), request=request))
@@ -115,7 +115,7 @@ def test_a_leader_that_cannot_hand_over_ignores_a_transfer_and_meets_a_resignati
 def test_a_request_observed_before_the_response_to_its_terms_write_is_met_without_expiry() -> None:
     story = Story(non_expiring=True)
     story.wakes().reads(None).fails(Kind.UNREACHABLE)
-    story.reads(replace(story.lock(ME, TERM), ours=True, request=RESIGN))
+    story.reads(replace(story.lock(ME, TERM), owned_by_me=True, request=RESIGN))
     assert [type(each) for each in story.actions if isinstance(each, (e.Acquired, e.StepDown))] == [
         e.Acquired,
         e.StepDown,
@@ -275,7 +275,7 @@ def test_wait_live_does_not_take_a_handover_to_this_candidate_for_a_renewal() ->
         {"incarnation": "term-7", "handed_over": False},
         {"incarnation": "term-7"},
         {"fault": "it is not JSON"},
-        {"incomplete": True},
+        {"lacks_record": True},
     ],
     ids=["a client-go leader", "a kleader", "another that took it", "malformed", "half a pair"],
 )

@@ -72,7 +72,7 @@ def test_a_waiting_candidate_sends_no_request_besides_its_watch() -> None:
     story = Story()
     held = story.lock("other")
     story.follows(held)
-    assert story.asked(e.Watch).seen == held
+    assert story.asked(e.Watch).after == held
     for _ in range(1000):
         assert story.waits(2).actions == []
         story.sees(story.lock("other"))
@@ -90,7 +90,7 @@ def test_a_watch_that_ends_after_a_while_is_restarted_from_a_fresh_read() -> Non
     story.tell(e.WatchEnded("the server ended it")).asked(e.Get)
     assert not story.all(e.Report)
     again = story.lock("other")
-    assert story.reads(again).asked(e.Watch).seen == again
+    assert story.reads(again).asked(e.Watch).after == again
 
 
 def test_a_watch_that_does_not_last_means_polling() -> None:

@@ -17,9 +17,9 @@ import pytest
 from kleader import system
 from kleader.election import events as e
 from kleader.election import protocol as p
-from kleader.election.elector import Phase
 from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
+from kleader.election.step_function import Phase
 from kleader.elector.loop import Loop
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel, ReliableChannel
@@ -110,7 +110,7 @@ class Kept:
     properties = LockProperties(non_expiring=True)
 
     def __init__(self, holder: str) -> None:
-        self._seen = Observed(Record(holder), "i", "7", ours=holder == "me") if holder else None
+        self._seen = Observed(Record(holder), "i", "7", owned_by_me=holder == "me") if holder else None
         self.requests = 0
 
     async def get(self, _timeout: float) -> Observed:
@@ -120,7 +120,7 @@ class Kept:
         return self._seen
 
     async def write(self, _base: object, record: Record, incarnation: str, _timeout: float) -> Observed:
-        self._seen = Observed(record, incarnation, "7", ours=True)
+        self._seen = Observed(record, incarnation, "7", owned_by_me=True)
         return self._seen
 
     async def watch(self, _after: Observed, _timeout: float) -> AsyncGenerator[Observed]:
@@ -396,7 +396,7 @@ def test_a_replacement_elector_waits_for_the_longest_duration_that_its_predecess
 ) -> None:
     before = system.clock()
     (state, _), _ = told_of_another(m.Assign("i", False, True, 0.0, 0, 0, [], memory))  # noqa: FBT003
-    assert state.touched
+    assert state.ever_held
     assert before + longest <= state.safe_at <= system.clock() + longest
 
 

@@ -21,7 +21,7 @@ def story(**fields: object) -> Story:
 
 def owned(tale: Story, holder: str = "other", incarnation: str = "term-9", **fields: object) -> Observed:
     """The lock, owned by the Pod `holder`; by this candidate's own if that is `me`."""
-    return Observed(Record(holder), incarnation, tale.version(), ours=holder == ME, **fields)  # type: ignore[arg-type]
+    return Observed(Record(holder), incarnation, tale.version(), owned_by_me=holder == ME, **fields)  # type: ignore[arg-type]
 
 
 # --- taking it
@@ -40,7 +40,7 @@ def test_a_free_lock_is_created_and_its_term_has_no_deadlines() -> None:
 
 def test_a_leader_for_life_writes_nothing() -> None:
     tale = story().leads()
-    assert tale.asked(e.Watch).seen is tale.state.observed
+    assert tale.asked(e.Watch).after is tale.state.observed
     asked = tale.waits(3600).requests
     assert not [each for each in asked if isinstance(each, e.Write)]
     assert tale.state.phase is Phase.LEADING
@@ -55,7 +55,7 @@ def test_a_silent_owner_keeps_the_lock() -> None:
 
 def test_a_dead_owners_lock_is_taken_over_at_the_observed_version() -> None:
     tale = story()
-    tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
+    tale.follows(owned(tale)).sees(dead := owned(tale, owner_gone=True))
     assert tale.asked(e.Write).base is dead
     tale.writes().asked(e.Acquired)
 
@@ -77,7 +77,7 @@ def test_a_lock_that_is_proven_deleted_is_created_at_once() -> None:
 @pytest.mark.parametrize("dead", [False, True])
 def test_an_invalid_owner_counts_as_held_and_is_reported_once(dead: bool) -> None:  # noqa: FBT001
     tale = story()
-    odd = owned(tale, "", "", fault="it has 2 owners", dead=dead)
+    odd = owned(tale, "", "", fault="it has 2 owners", owner_gone=dead)
     tale.wakes().reads(odd)
     assert tale.asked(e.Report).message == "the lock counts as held: it has 2 owners"
     tale.sees(tale.relabelled(odd)).idles(60)
@@ -93,10 +93,10 @@ def test_a_lock_of_an_earlier_process_of_the_same_pod_is_taken_over_at_once() ->
 
 def test_a_candidate_whose_own_pod_is_gone_gives_up() -> None:
     tale = story().wakes()
-    assert tale.reads(owned(tale, ME, "term-0", dead=True)).asked(e.AcquireFailed).status == 125
+    assert tale.reads(owned(tale, ME, "term-0", owner_gone=True)).asked(e.AcquireFailed).status == 125
     assert not tale.requests
     tale = story().wakes()
-    assert tale.fails(Kind.HOPELESS).asked(e.AcquireFailed).status == 125
+    assert tale.fails(Kind.PERMANENT).asked(e.AcquireFailed).status == 125
 
 
 def test_a_candidate_that_loses_the_race_to_create_the_lock_reads_it() -> None:
@@ -108,15 +108,15 @@ def test_a_candidate_that_loses_the_race_to_create_the_lock_reads_it() -> None:
 
 def test_an_event_of_the_owners_pod_repeats_no_write_over_an_outdated_version() -> None:
     tale = story()
-    tale.follows(owned(tale)).sees(dead := owned(tale, dead=True)).fails(Kind.CONFLICT)
-    tale.sees(replace(dead, dead=False))
+    tale.follows(owned(tale)).sees(dead := owned(tale, owner_gone=True)).fails(Kind.CONFLICT)
+    tale.sees(replace(dead, owner_gone=False))
     tale.asked(e.Get)
     tale.reads(owned(tale, "third")).idles(60)
 
 
 def test_a_conflict_that_the_watch_explains_is_followed_by_no_read() -> None:
     tale = story()
-    tale.follows(owned(tale)).sees(owned(tale, dead=True)).fails(Kind.CONFLICT)
+    tale.follows(owned(tale)).sees(owned(tale, owner_gone=True)).fails(Kind.CONFLICT)
     tale.sees(owned(tale, "third")).idles(60)
 
 
@@ -135,7 +135,7 @@ def test_an_acquiring_write_of_a_deleted_pod_begins_no_term() -> None:
     """No other candidate takes that for held, and the garbage collector deletes it."""
     tale = story().wakes().reads(None)
     landed = tale.landed()
-    tale.fails(Kind.UNREACHABLE).reads(replace(landed, dead=True))
+    tale.fails(Kind.UNREACHABLE).reads(replace(landed, owner_gone=True))
     assert not tale.all(e.Acquired)
     assert tale.asked(e.Write).record.holder == ""
     assert tale.writes().asked(e.AcquireFailed).status == 125
@@ -163,9 +163,9 @@ def test_a_response_older_than_the_last_watch_event_is_followed_by_a_read() -> N
 @pytest.mark.parametrize("lie", ["no-op", "another's"])
 def test_an_answer_that_does_not_show_the_write_begins_no_term(lie: str) -> None:
     tale = story()
-    tale.follows(owned(tale)).sees(dead := owned(tale, dead=True))
+    tale.follows(owned(tale)).sees(dead := owned(tale, owner_gone=True))
     write, landed = tale.pending(e.Write), tale.landed()
-    answer = replace(landed, version=dead.version) if lie == "no-op" else replace(landed, ours=False)
+    answer = replace(landed, version=dead.version) if lie == "no-op" else replace(landed, owned_by_me=False)
     tale.tell(e.WriteDone(write, answer))
     assert not tale.all(e.Acquired)
     tale.pending(e.Get)
@@ -182,7 +182,7 @@ def sights(tale: Story) -> dict[str, Observed | None]:
         "another incarnation's": owned(tale, ME, "term-2"),
         "nobody's": Observed(Record(), "", tale.version()),
         "nobody can tell whose": owned(tale, "", "", fault="it has 2 owners"),
-        "one's own, who is gone": owned(tale, ME, TERM, dead=True),
+        "one's own, who is gone": owned(tale, ME, TERM, owner_gone=True),
     }
 
 
@@ -216,7 +216,7 @@ def test_an_observation_after_a_loss_does_not_disarm_the_elector(first: str, lat
 
 
 def test_a_leader_whose_pod_is_reported_gone_has_lost() -> None:
-    tale = story().leads().tell(e.WatchEnded("reset", begun=False)).waits(2).fails(Kind.HOPELESS)
+    tale = story().leads().tell(e.WatchEnded("reset", begun=False)).waits(2).fails(Kind.PERMANENT)
     assert tale.asked(e.Lost).kill_now
 
 
@@ -336,7 +336,7 @@ def test_wait_live_gives_up_on_a_living_owner_and_takes_a_free_lock() -> None:
     tale = story(live=True).wakes()
     assert tale.reads(owned(tale)).asked(e.AcquireFailed) == e.AcquireFailed("held by other, which is there", 124)
     tale = story(live=True).wakes()
-    tale.reads(owned(tale, dead=True)).writes().asked(e.Acquired)
+    tale.reads(owned(tale, owner_gone=True)).writes().asked(e.Acquired)
 
 
 def test_wait_live_waits_while_the_owner_is_unknown() -> None:

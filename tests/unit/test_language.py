@@ -65,7 +65,7 @@ EXCEPTIONS = {"cli/workload.py": {"nobody"}, "cli/manifest.py": {"nobody"}}  # t
 EXCEPTIONS["election/record.py"] = {"somebody"}  # of an unknown holder, for people
 UNWRITTEN = {  # still to be put into the words of the field
     *("election/for_life.py", "election/release.py", "election/renew.py"),
-    *("election/transition.py", "elector/loop.py"),
+    *("election/step.py", "elector/loop.py"),
 }
 PATHS = sorted(name for path in KLEADER.rglob("*.py") if (name := str(path.relative_to(KLEADER))) not in UNWRITTEN)
 

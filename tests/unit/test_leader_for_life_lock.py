@@ -86,7 +86,7 @@ def test_vanished_lock_belongs_to_an_owner_that_only_the_watch_has_shown(claim: 
     async def tell() -> Observed:
         mine = lock(server, claim)
         before = await mine.get(1)
-        assert before.dead
+        assert before.owner_gone
         server.news = [None, server.owned("second")]
         with pytest.raises(WatchError) as ended:
             async for _ in mine.watch(before, 1):
@@ -96,7 +96,7 @@ def test_vanished_lock_belongs_to_an_owner_that_only_the_watch_has_shown(claim: 
         return await mine.get(1)
 
     seen = asyncio.run(tell())
-    assert (seen.record.holder, seen.dead) == ("second", False)
+    assert (seen.record.holder, seen.owner_gone) == ("second", False)
 
 
 def test_vanished_lock_belongs_to_an_owner_whose_pod_could_not_be_read(claim: socket.socket) -> None:
@@ -113,7 +113,7 @@ def test_vanished_lock_belongs_to_an_owner_whose_pod_could_not_be_read(claim: so
         return await mine.get(1)
 
     seen = asyncio.run(tell())
-    assert (seen.record.holder, seen.dead) == ("second", False)
+    assert (seen.record.holder, seen.owner_gone) == ("second", False)
 
 
 def test_vanished_lock_belongs_to_the_owner_that_an_earlier_elector_observed(claim: socket.socket) -> None:
@@ -220,14 +220,14 @@ def test_pod_of_the_same_name_with_another_uid_is_another_pod(claim: socket.sock
     server.owned("me")["metadata"]["ownerReferences"][0]["uid"] = "uid of the one before"
     server.found[PODS + "me"]["metadata"]["uid"] = "uid of me"
     seen = asyncio.run(lock(server, claim).get(1))
-    assert not seen.ours
+    assert not seen.owned_by_me
 
 
 def test_term_of_another_process_of_the_same_pod_is_not_this_candidate_s(claim: socket.socket) -> None:
     server = Server("me")
     server.owned("me")
     seen = asyncio.run(lock(server, claim).get(1))
-    assert seen.ours
+    assert seen.owned_by_me
     assert seen.incarnation == "term of me", "which the election compares with its own"
 
 

@@ -94,7 +94,7 @@ def test_two_objects_with_one_holder_are_one_record(server: Server) -> None:
     put(server, EndpointsLock, HELD)
     put(server, LeaseLock, HELD)
     seen = get(multi(server))
-    assert (seen.record, seen.incomplete, seen.fault) == (HELD, False, "")
+    assert (seen.record, seen.lacks_record, seen.fault) == (HELD, False, "")
 
 
 @pytest.mark.parametrize(("first", "second"), [(HELD, FREE), (FREE, HELD), (replace(HELD, holder="e"), HELD)])
@@ -131,7 +131,7 @@ def test_a_multilock_with_a_missing_object_is_neither_released_nor_held_by_the_c
     """Also where it was never there: the fleet is of candidates that know the annotation only."""
     put(server, EndpointsLock, record)
     seen = get(multi(server))
-    assert (seen.incomplete, seen.missing_objects) == (True, frozenset({1}))
+    assert (seen.lacks_record, seen.missing_objects) == (True, frozenset({1}))
     assert seen.record.holder == record.holder, "the leader that has the other one creates this one"
 
 
@@ -143,7 +143,7 @@ def test_a_deleted_object_does_not_make_a_multilock_free(server: Server, gone: s
     get(lock)
     del server.found[gone]
     seen = get(lock)
-    assert (seen.incomplete, seen.missing_objects) == (True, frozenset({["endpoints", "leases"].index(gone)}))
+    assert (seen.lacks_record, seen.missing_objects) == (True, frozenset({["endpoints", "leases"].index(gone)}))
 
 
 @pytest.mark.parametrize("anew", ["leases", "endpoints"])
@@ -156,7 +156,7 @@ def test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(ser
     server.create_bare(anew)
     seen = get(lock)
     missing = frozenset({["endpoints", "leases"].index(anew)})
-    assert (seen.incomplete, seen.missing_objects, seen.unwritten) == (True, missing, False)
+    assert (seen.lacks_record, seen.missing_objects, seen.unwritten) == (True, missing, False)
 
 
 @pytest.mark.parametrize("bare", [("endpoints",), ("leases",), ("endpoints", "leases")])
@@ -179,7 +179,7 @@ def test_an_observed_secondary_is_not_created(server: Server) -> None:
     with pytest.raises(LockError) as error:
         asyncio.run(lock.write(base, HELD, "i", 1))
     assert error.value.failure.kind is Kind.CONFLICT
-    assert error.value.failure.half_done, "the primary was written"
+    assert error.value.failure.partly_done, "the primary was written"
     server.refuses = lambda _method, _kind: False
     assert get(lock).record.holder == UNKNOWN
 
@@ -189,7 +189,7 @@ def test_a_write_that_the_primary_refuses_is_not_sent_to_the_secondary(server: S
     server.refuses, server.refusal = lambda method, _kind: method == "POST", Kind.THROTTLED
     with pytest.raises(LockError) as error:
         asyncio.run(multi(server).write(None, HELD, "i", 1))
-    assert (error.value.failure.kind, error.value.failure.half_done) == (Kind.THROTTLED, False)
+    assert (error.value.failure.kind, error.value.failure.partly_done) == (Kind.THROTTLED, False)
     assert server.asked == [("POST", "endpoints")] or server.asked[-1][1] == "endpoints"
 
 
@@ -203,7 +203,7 @@ def test_a_release_is_sent_to_the_secondary_even_if_the_primary_fails(server: Se
     server.refuses, server.refusal = lambda method, kind: (method, kind) == ("PUT", "endpoints"), refusal
     with pytest.raises(LockError) as error:
         asyncio.run(lock.write(term, FREE, "", 1))
-    assert (error.value.failure.kind, error.value.failure.half_done) == (refusal, True)
+    assert (error.value.failure.kind, error.value.failure.partly_done) == (refusal, True)
     assert server.found["leases"]["spec"]["holderIdentity"] == ""
 
 

@@ -113,7 +113,7 @@ BREAKS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[[Wo
         lambda: rewritten(
             renew,
             "state.t0, state.next_request_at = state.sent_at,",
-            "state.t0, state.next_request_at = turn.now.boot,",
+            "state.t0, state.next_request_at = step.now.boot,",
         ),
         the_answer_to_a_round_comes_late,
     ),

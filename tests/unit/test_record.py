@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kleader.election.record import (
-    LONGEST_DURATION,
-    LONGEST_HOLDER,
+    MAX_DURATION_SECONDS,
+    MAX_HOLDER_CHARS,
     SECOND,
     MalformedRecordError,
     Record,
@@ -67,7 +67,7 @@ def test_a_record_of_the_python_client_is_read() -> None:
         ("held", "spec"),
         ({"holderIdentity": 7}, "spec.holderIdentity"),
         ({"holderIdentity": ["me"]}, "spec.holderIdentity"),
-        ({"holderIdentity": "x" * (LONGEST_HOLDER + 1), "leaseDurationSeconds": 15}, "spec.holderIdentity"),
+        ({"holderIdentity": "x" * (MAX_HOLDER_CHARS + 1), "leaseDurationSeconds": 15}, "spec.holderIdentity"),
         ({"holderIdentity": "me"}, "spec.leaseDurationSeconds"),
         ({"holderIdentity": "me", "leaseDurationSeconds": None}, "spec.leaseDurationSeconds"),
         ({"holderIdentity": "me", "leaseDurationSeconds": 0}, "spec.leaseDurationSeconds"),
@@ -75,7 +75,7 @@ def test_a_record_of_the_python_client_is_read() -> None:
         ({"holderIdentity": "me", "leaseDurationSeconds": "-15"}, "spec.leaseDurationSeconds"),
         ({"holderIdentity": "me", "leaseDurationSeconds": 15.0}, "spec.leaseDurationSeconds"),
         ({"holderIdentity": "me", "leaseDurationSeconds": True}, "spec.leaseDurationSeconds"),
-        ({"holderIdentity": "me", "leaseDurationSeconds": LONGEST_DURATION + 1}, "spec.leaseDurationSeconds"),
+        ({"holderIdentity": "me", "leaseDurationSeconds": MAX_DURATION_SECONDS + 1}, "spec.leaseDurationSeconds"),
         ({"leaseTransitions": -1}, "spec.leaseTransitions"),
         ({"leaseTransitions": "many"}, "spec.leaseTransitions"),
         ({"leaseTransitions": "٣"}, "spec.leaseTransitions"),

@@ -30,7 +30,7 @@ def test_the_longest_observed_lease_duration_is_passed_on_and_waited_for() -> No
     before = story.state
     assert remembered(before, story.follows(story.lock("other", duration=60))) == m.ResumeState(f"60 {TERM}")
     state = successor.resumed(candidate(), WAITING._replace(resume_state=f"60 {TERM}"), START)
-    assert (state.safe_at, state.touched, state.phase) == (START + 60, EVERY_OBJECT, Phase.FOLLOWING)
+    assert (state.safe_at, state.ever_held, state.phase) == (START + 60, EVERY_OBJECT, Phase.FOLLOWING)
     Story(state).wakes().reads(None).idles(59.9)
 
 

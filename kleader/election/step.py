@@ -1,4 +1,4 @@
-"""One step in the making: what acquire, renew and release have in common."""
+"""A step of the election in progress, and what its parts (acquire, hold, renew, release) do to it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from kleader.election.record import UNKNOWN, fresh_time
 from kleader.election.state import Phase, State
 from kleader.election.timing import JITTER
 
-_MOST_JITTERED = 1.1  # times the seconds of stay_away
-_MOST_POLLS, _LITTLE_JITTER = 5, 0.2  # operator-lib's: the fifth pause and all later ones take 16 s
+_MAX_JITTER_FACTOR = 1.1  # times the seconds of stay_away
+_MAX_POLLS, _LITTLE_JITTER = 5, 0.2  # operator-lib's: the fifth pause and all later ones take 16 s
 
 
 @dataclass(slots=True)
-class Transition:
-    """The next state, the instant of the step, and what is to be done so far."""
+class Step:
+    """The next state, which the parts change in place; the instant of the step; and the actions so far."""
 
     state: State
     now: Instant
     actions: list[Action] = field(default_factory=list)
 
     def do(self, action: Action) -> None:
-        """Ask for something."""
+        """Add an action."""
         self.actions.append(action)
 
     @property
     def wall(self) -> int:
-        """The wall clock as far as the lock's records keep it."""
+        """Microseconds since the epoch, as exactly as the lock's records keep them."""
         return self.now.wall // self.state.me.tick * self.state.me.tick
 
     def fresh_time(self, previous: int | None) -> int:
@@ -44,19 +44,19 @@ class Transition:
         self.do(request)
 
     def pause(self, failure: Failure) -> None:
-        """Leave the API server alone for as long as a failure calls for; a first one is tried again at once."""
-        state, luck, period = self.state, self.now.luck, self.state.me.timing.retry_period
+        """Make no request for as long as the failure requires; a first failure is tried again at once."""
+        state, jitter, period = self.state, self.now.jitter, self.state.me.timing.retry_period
         lost_or_raced = failure.kind in (Kind.CONFLICT, Kind.MISSING, Kind.UNREACHABLE)
         asked = max(failure.retry_after, 1.0 if failure.kind is Kind.THROTTLED else 0.0)
         if asked and state.phase is Phase.FOLLOWING:
             self.retry_after(asked)
             wait = 0.0
         elif asked:
-            wait = min(asked, period) * (1 - luck / 10)
+            wait = min(asked, period) * (1 - jitter / 10)
         elif state.consecutive_failures == 0 and lost_or_raced:
             wait = 0.0
         elif failure.kind in (Kind.CONFLICT, Kind.MISSING) or state.phase is Phase.RELEASING:
-            wait = period / 10 * (1 + luck)
+            wait = period / 10 * (1 + jitter)
         elif state.phase in {Phase.HOLDING, Phase.LEADING}:
             wait = max(0.0, state.sent_at + period - self.now.boot)
         else:
@@ -66,19 +66,21 @@ class Transition:
         state.consecutive_failures += 1
 
     def retry_after(self, seconds: float) -> None:
-        """Make no request for as long as the API server asks, for a lease duration at most: nobody may lead by then."""
-        self.stay_away(min(seconds, self.state.me.timing.lease_duration / _MOST_JITTERED))
+        """Make no request for as long as the API server asks, at most a lease duration: the lock may be free then."""
+        self.stay_away(min(seconds, self.state.me.timing.lease_duration / _MAX_JITTER_FACTOR))
 
     def stay_away(self, seconds: float) -> None:
-        """Make no request for so long, and for up to a tenth longer: others may have been asked to do the same."""
-        self.state.next_request_at = max(self.state.next_request_at, self.now.boot + seconds * (1 + self.now.luck / 10))
+        """Make no request for ``seconds`` and up to a tenth more: other candidates may have been asked the same."""
+        self.state.next_request_at = max(
+            self.state.next_request_at, self.now.boot + seconds * (1 + self.now.jitter / 10)
+        )
 
     def stand_aside(self) -> None:
         """Make no request for a lease duration: another candidate is to lead."""
         pause = self.state.me.timing.lease_duration
         self.do(
             e.Report(
-                "standing_aside", f"not competing for {text(pause)}, so that another candidate can lead", usual=True
+                "standing_aside", f"not competing for {text(pause)}, so that another candidate can lead", info=True
             )
         )
         self.state.next_request_at = self.now.boot + pause
@@ -90,14 +92,14 @@ class Transition:
         """
         state = self.state
         if not state.me.non_expiring:
-            return state.me.timing.retry_period * (1 + self.now.luck * JITTER)
+            return state.me.timing.retry_period * (1 + self.now.jitter * JITTER)
         if state.phase is Phase.LEADING:
             return state.me.timing.retry_period
-        state.polls = min(state.polls + 1, _MOST_POLLS)
-        return 2.0 ** (state.polls - 1) * (1 + self.now.luck * _LITTLE_JITTER)
+        state.polls = min(state.polls + 1, _MAX_POLLS)
+        return 2.0 ** (state.polls - 1) * (1 + self.now.jitter * _LITTLE_JITTER)
 
     def observe_leader(self, holder: str) -> None:
-        """Tell who leads, once for each change."""
+        """Report the leader, once for each change."""
         if holder not in {self.state.leader, UNKNOWN}:
             self.state.leader = holder
             self.do(e.NewLeader(holder))
@@ -109,7 +111,7 @@ class Transition:
             self.do(e.Unwatch())
 
     def end(self, *, released: bool, why: str = "") -> None:
-        """End the candidacy. The answer to what is still under way does not matter any more."""
+        """End the candidacy. The answer to a request under way is ignored."""
         state = self.state
         self.unwatch()
         if state.phase is not Phase.OVER:

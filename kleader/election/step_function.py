@@ -24,25 +24,25 @@ from __future__ import annotations
 from math import inf
 from typing import Protocol
 
-from kleader.election import acquire, for_life, hold, look, release, renew
+from kleader.election import acquire, for_life, hold, release, renew, watch
 from kleader.election import events as e
 from kleader.election.events import Action, Event, Failure, Instant, Kind, Observed
 from kleader.election.state import Candidate, Phase, State, begin_candidacy
-from kleader.election.transition import Transition
+from kleader.election.step import Step
 
 __all__ = ["Candidate", "Phase", "State", "step"]
 
 
-class _Part(Protocol):
+class _Handler(Protocol):
     """What acquire, renew and release are to a step: how each takes answers, and what it then does at this instant."""
 
-    def got(self, turn: Transition, observed: Observed | None, /) -> None: ...
-    def wrote(self, turn: Transition, write: e.Write, observed: Observed, /) -> None: ...
-    def failed(self, turn: Transition, request: e.Get | e.Write, failure: Failure, /) -> None: ...
-    def proceed(self, turn: Transition, /) -> None: ...
+    def get_done(self, step: Step, observed: Observed | None, /) -> None: ...
+    def write_done(self, step: Step, write: e.Write, observed: Observed, /) -> None: ...
+    def request_failed(self, step: Step, request: e.Get | e.Write, failure: Failure, /) -> None: ...
+    def advance(self, step: Step, /) -> None: ...
 
 
-_PARTS: dict[Phase, _Part] = {
+_HANDLERS: dict[Phase, _Handler] = {
     Phase.FOLLOWING: acquire,
     Phase.HOLDING: hold,
     Phase.LEADING: renew,
@@ -52,53 +52,53 @@ _PARTS: dict[Phase, _Part] = {
 
 def step(state: State, event: Event, now: Instant) -> tuple[State, tuple[Action, ...]]:
     """What follows from ``event`` at ``now``. Events that came too late to matter change nothing."""
-    turn = Transition(state.copy(), now)
+    step = Step(state.copy(), now)
     match event:
         case e.GetDone() | e.WriteDone() | e.RequestFailed():
-            _answered(turn, event)
+            _answered(step, event)
         case e.WatchEvent(observed):
-            (for_life if turn.state.me.non_expiring else acquire).saw(turn, observed)
+            (for_life if step.state.me.non_expiring else acquire).watch_event(step, observed)
         case e.WatchEnded():
-            look.watch_ended(turn, event)
+            watch.watch_ended(step, event)
         case e.AllProcessesExited(wanted, to, record):
-            release.close(turn, release=wanted or for_life.owes(turn.state), to=to, record=record)
+            release.close(step, release=wanted or for_life.releases_unasked(step.state), to=to, record=record)
         case e.SupervisorUnresponsive(reason):
-            if turn.state.phase is Phase.LEADING:
-                renew.lose(turn, reason, kill_now=turn.state.me.non_expiring)  # else its end comes by the deadline
+            if step.state.phase is Phase.LEADING:
+                renew.lose(step, reason, kill_now=step.state.me.non_expiring)  # else its end comes by the deadline
         case e.Restart(incarnation):  # whatever went before: the supervisor may be the first to judge a term lost
-            turn.unwatch()
-            turn.state = begin_candidacy(turn.state, incarnation)
+            step.unwatch()
+            step.state = begin_candidacy(step.state, incarnation)
     phase = None
-    while phase is not turn.state.phase and (part := _part(turn.state)):
-        phase = turn.state.phase
-        part.proceed(turn)
-    return turn.state, tuple(turn.actions)
+    while phase is not step.state.phase and (handler := _handler_of(step.state)):
+        phase = step.state.phase
+        handler.advance(step)
+    return step.state, tuple(step.actions)
 
 
-def _part(state: State) -> _Part | None:
+def _handler_of(state: State) -> _Handler | None:
     lasting = state.me.non_expiring and state.phase in {Phase.FOLLOWING, Phase.LEADING}
-    return for_life if lasting else _PARTS.get(state.phase)
+    return for_life if lasting else _HANDLERS.get(state.phase)
 
 
-def _answered(turn: Transition, event: e.GetDone | e.WriteDone | e.RequestFailed) -> None:
-    state, part = turn.state, _part(turn.state)
-    if part is None or state.pending is None or state.pending.serial != event.request.serial:
+def _answered(step: Step, event: e.GetDone | e.WriteDone | e.RequestFailed) -> None:
+    state, handler = step.state, _handler_of(step.state)
+    if handler is None or state.pending is None or state.pending.serial != event.request.serial:
         return
     unreachable_since, state.pending, state.last_error, state.unreachable_since = state.unreachable_since, None, "", inf
     match event:
         case e.GetDone(_, observed):
-            part.got(turn, observed)
+            handler.get_done(step, observed)
         case e.RequestFailed(e.Get(), Failure(Kind.MISSING)):
-            part.got(turn, None)
+            handler.get_done(step, None)
         case e.WriteDone(write, observed) if _counts(state, write, observed):
-            part.wrote(turn, write, observed)
+            handler.write_done(step, write, observed)
         case e.WriteDone(write):
             message = "the API server's answer does not show what was written"
-            _failed(turn, part, write, Failure(Kind.UNREACHABLE, message))
+            _failed(step, handler, write, Failure(Kind.UNREACHABLE, message))
         case e.RequestFailed(request, failure):
-            _failed(turn, part, request, failure)
-    if turn.state.last_error:
-        turn.state.unreachable_since = min(unreachable_since, state.sent_at)
+            _failed(step, handler, request, failure)
+    if step.state.last_error:
+        step.state.unreachable_since = min(unreachable_since, state.sent_at)
 
 
 def _counts(state: State, write: e.Write, observed: Observed) -> bool:
@@ -111,8 +111,8 @@ def _counts(state: State, write: e.Write, observed: Observed) -> bool:
     return shown and moved and bool(observed.version)
 
 
-def _failed(turn: Transition, part: _Part, request: e.Get | e.Write, failure: Failure) -> None:
+def _failed(step: Step, handler: _Handler, request: e.Get | e.Write, failure: Failure) -> None:
     if failure.kind not in (Kind.CONFLICT, Kind.MISSING):
-        turn.state.last_error = failure.message
-        turn.do(e.Report("lock_request_failed", failure.message))
-    part.failed(turn, request, failure)
+        step.state.last_error = failure.message
+        step.do(e.Report("lock_request_failed", failure.message))
+    handler.request_failed(step, request, failure)
