@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-pythons test-oldest test-cluster coverage dist standalone image test-standalone release-check test-node fuzz mutants prove nightly model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-portable test-pythons test-oldest test-cluster coverage dist standalone image test-standalone release-check test-node fuzz mutants prove nightly model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ test: environment ## the quick tests, in a minute; they need no cluster
 
 test-all: environment ## all tests that need no cluster, in minutes
 	KLEADER_TEST_EFFORT=4 $(BIN)/python -m pytest $(ROOMS) $(WORKERS) --durations=15 $(ARGS)
+
+test-portable: environment ## tests of processes, on Linux, by what kleader has for other systems (macOS)
+	$(BIN)/python -m tests.portable $(WORKERS) $(ARGS)
 
 test-pythons: ## the quick tests with each Python of 3.10 to 3.14 that is on PATH or in pyenv
 	@for version in 3.10 3.11 3.12 3.13 3.14; do \

@@ -1,7 +1,7 @@
 """Starts the lean processes: ``python -I -S launch.py ROLE …``. The only module that knows all rooms.
 
-They run without site-packages and without click: what is imported here stays in the memory of every waiting candidate.
-Only the elector and the exporter get the packages' path, from the plan.
+On Linux they run without site-packages, and everywhere without click: what is imported here stays in the memory of
+every waiting candidate. Only the elector and the exporter get the packages' path, from the plan.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _PLAN_FD, _CHANNEL_FD, _SOCKET_FD = 3, 4, 5  # as kleader.ipc.spawn numbers them
 
 def interpreter() -> list[str]:
     """Run this script isolated: no user site, no PYTHON* variables, no modules of the working directory."""
-    return [sys.executable, "-I", "-S", os.path.abspath(__file__)]
+    from kleader import system
+
+    no_packages = [] if system.MISSING else ["-S"]  # psutil is one
+    return [sys.executable, "-I", *no_packages, os.path.abspath(__file__)]
 
 
 def become_supervisor(plan: Plan) -> None:

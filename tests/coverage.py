@@ -16,9 +16,9 @@ from pathlib import Path
 
 import coverage
 
-ROOT = Path(__file__).parents[1]
+from tests.support.copied import ROOT, copied
+
 PLACE = ROOT / "build" / "coverage"
-LEFT_OUT = (".git", ".venv", "build", "__pycache__", ".*_cache", "*.egg-info")
 MEASURING = "not (memory or descriptor or quick or imports_little or takes_little or environment or portable)"
 START = '''
 
@@ -55,8 +55,7 @@ _record()
 def main() -> int:
     """Run the tests there; returns the exit status."""
     shutil.rmtree(PLACE, ignore_errors=True)
-    tree = PLACE / "tree"
-    shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    tree = copied(PLACE / "tree")
     data = str(PLACE / "data")
     package = tree / "kleader" / "__init__.py"
     package.write_text(package.read_text() + START.format(site=str(Path(coverage.__file__).parents[1]), data=data))

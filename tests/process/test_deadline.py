@@ -281,6 +281,7 @@ def test_a_command_is_not_restarted_after_stop_at(scripted: Scripted, witness: W
     assert len(witness.terms()) == 1
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
 def test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs_on(
     scripted: Scripted, witness: Witness, heard: Heard, fault: signal.Signals
@@ -341,6 +342,7 @@ def test_an_elector_whose_lead_message_was_lost_is_replaced(
     witness.check(terms=1)
 
 
+@pytest.mark.linux
 def test_a_supervisor_with_an_internal_error_kills_its_tree_and_releases_no_lock(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:

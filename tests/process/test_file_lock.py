@@ -89,6 +89,7 @@ def test_candidate_reports_a_held_lock_file_without_a_record(candidate: Start, w
     end_all(witness, waits)
 
 
+@pytest.mark.linux
 def test_killing_every_process_of_a_candidate_frees_the_lock(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_file_elector_that_was_stopped_kills_a_dead_supervisors_tree_when_it_c
     trials.count(1, HANDOVERS)
 
 
+@pytest.mark.linux
 def test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_process(
     candidate: Start, witness: Witness, trials: Trials
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_proces
     trials.count(1, HANDOVERS)
 
 
+@pytest.mark.linux
 def test_a_waiting_file_elector_dies_with_its_supervisor(candidate: Start, witness: Witness) -> None:
     """There is no command yet."""
     first = candidate(witness.command(), name="first")
@@ -231,6 +234,7 @@ def test_a_stopped_supervisor_and_file_elector_keep_the_lock(candidate: Start, w
     witness.check(terms=1)
 
 
+@pytest.mark.linux
 def test_a_stopped_file_elector_keeps_the_lock_of_a_killed_supervisor(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command("--descendant"), name="first")
     main, descendant = witness.wait_start().pid, witness.wait_descendant().pid
@@ -352,6 +356,7 @@ def test_a_limit_on_file_sizes_leaves_the_last_record_whole(lock: Path) -> None:
     assert json.loads(lock.read_text()) == {"kleader": 1, "token": "1"}
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize("election", [True, False])
 def test_a_process_limit_is_reported_in_one_line(candidate: Start, alone: Start, election: bool) -> None:  # noqa: FBT001
     """In a PID namespace whose first process has ended, fork fails."""

@@ -160,6 +160,7 @@ def test_an_exec_that_fails_while_leading_gives_the_same_status_after_the_releas
     assert kleader.logged("released")
 
 
+@pytest.mark.linux
 def test_the_command_dies_with_its_supervisor(alone: Start, witness: Witness) -> None:
     """Also without an election: the kernel's doing (PR_SET_PDEATHSIG)."""
     kleader = alone(witness.command("--ignore-term"))
