@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
-from tests.cluster.fleet import DEADLINE, DURATION, LOST, PATIENT, Fleet, History, elector, elector_of, kill_whole, now
+from tests.cluster.fleet import DEADLINE, DURATION, LOST, PATIENT, Fleet, History, elector, elector_of, now
 from tests.process.conftest import IN_NAMESPACE
 from tests.support import faults
-from tests.support.api import lease, lease_path, path
+from tests.support.api import lease, path
 from tests.support.httpproxy import HttpProxy
 from tests.support.processes import alive, wait_gone, wait_until
 from tests.support.proxy import Proxy
+from tests.support.upgrade import Installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,6 +161,7 @@ LONG_GRACE = ("--lease-duration=8s", "--renew-deadline=3s", "--retry-period=1s")
 def test_a_command_stopped_at_its_exec_barrier_is_not_executed_past_stop_at(
     fleet: Fleet,
     as_init: bool,  # noqa: FBT001
+    tmp_path: Path,
     trials: Trials,
 ) -> None:
     """Stopped between the look at the clock and the exec, everybody: the forked child looks once more, last thing.
@@ -168,52 +169,40 @@ def test_a_command_stopped_at_its_exec_barrier_is_not_executed_past_stop_at(
     As PID 1 the kernel does not kill the supervisor, so the child goes on when another leads already.
     """
     prefix = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if as_init else []
-    for attempt in range(20):
-        fleet.name = f"x{attempt}"
-        fleet.path = lease_path(fleet.namespace, fleet.name)
-        started = fleet.start(f"a{attempt}", "-v", prefix=prefix, timings=LONG_GRACE)
-        supervisor = wait_for_supervisor(started.pid) if as_init else started.pid
-        child = stop_at_the_gate(supervisor)
-        if child:
-            break
-        kill_whole(started)
-    else:
-        pytest.fail("the gate was never met")
-    started.wait_log("command_forked")
-    already = len(fleet.witness.terms())
-    everybody = psutil.Process(supervisor)
-    everybody.suspend()
-    os.kill(elector_of(everybody), signal.SIGSTOP)
+    started = fleet.start("a", prefix=prefix, timings=LONG_GRACE, cwd=stopping_itself_before_exec(tmp_path / "lib"))
+    supervisor = psutil.Process(wait_for_supervisor(started.pid) if as_init else started.pid)
+    wait_until(lambda: stopped_children(supervisor), "the child at its barrier")
+    (child,) = stopped_children(supervisor)
+    supervisor.suspend()
+    os.kill(elector_of(supervisor), signal.SIGSTOP)
     renewed = now()  # or earlier
     if as_init:
         fleet.start("b")
-        fleet.witness.wait_start(already + 1)
+        fleet.witness.wait_start()
     else:
         wait_until(lambda: now() > renewed + DEADLINE, "the renew deadline has passed")
     os.kill(child, signal.SIGCONT)
     wait_gone(child)
     if as_init:
         fleet.witness.wait_beats()
-    everybody.resume()
+    supervisor.resume()
     assert started.wait() == LOST
     assert started.logged("lost")
-    fleet.witness.check(terms=already + as_init)
+    fleet.witness.check(terms=int(as_init))
     trials.count(1, "supervisors stopped before the start")
 
 
-def stop_at_the_gate(supervisor: int) -> int | None:
-    """Stop the command as soon as it has been forked, and return its pid; None if its exec was faster."""
-    children: list[int] = []
-    until = time.monotonic() + 30
-    while len(children) < 2:
-        assert time.monotonic() < until, "nothing was started"
-        with open(f"/proc/{supervisor}/task/{supervisor}/children") as file:  # noqa: PTH123 - in a hurry
-            children = [int(pid) for pid in file.read().split()]
-    child = children[1]
-    os.kill(child, signal.SIGSTOP)
-    stopped = psutil.Process(child)
-    wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "the child is stopped")
-    return child if any("launch.py" in part for part in stopped.cmdline()) else None
+def stopping_itself_before_exec(place: Path) -> Path:
+    """A kleader whose forked child stops itself before it restores the signals, and looks at the clock."""
+    module = Installed(place).place / "kleader" / "supervisor" / "child.py"
+    before, restores, after = module.read_text().partition("signals.restore()")
+    assert restores
+    module.write_text(f"{before}os.kill(os.getpid(), {signal.SIGSTOP:d}); {restores}{after}")
+    return place
+
+
+def stopped_children(of: psutil.Process) -> list[int]:
+    return [child.pid for child in of.children() if child.status() == psutil.STATUS_STOPPED]
 
 
 def wait_for_supervisor(unshare: int) -> int:
@@ -232,9 +221,10 @@ def test_a_candidates_replacement_elector_waits_for_the_holder_of_a_deleted_leas
         fleet.witness.wait_start()
         waiting = fleet.waiting("b", behind="a", timings=SHORTER)
         proxy.switch("silent")
-        os.kill(elector(waiting), signal.SIGSTOP)
-        plane.api.delete(fleet.path)
+        waiting.signal(signal.SIGSTOP)  # it would replace the elector before the deletion
         os.kill(elector(waiting), signal.SIGKILL)
+        plane.api.delete(fleet.path)
+        waiting.signal(signal.SIGCONT)
         fleet.witness.wait_start(2)
         assert old.wait() == LOST
     fleet.witness.check(terms=2)
