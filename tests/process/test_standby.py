@@ -268,7 +268,7 @@ def test_a_third_sigterm_ends_kleader_without_a_release_if_a_standby_does_not_di
     now.touch()
     wait_until(lambda: state(kleader.pid) == "T", "its stop")
     kleader.signal(signal.SIGTERM)
-    wait_until(lambda: time.monotonic() > max(given_up, deliberate), "the lock to be given up, by another hand's signal")
+    wait_until(lambda: time.monotonic() > max(given_up, deliberate), "the lock to be given up")
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 128 + signal.SIGTERM
     assert kleader.logged("processes_abandoned")
