@@ -13,21 +13,21 @@ MUTANTS = [
         "process/test_hooks.py::test_killing_the_command_kills_no_hook",
     ),
     Guard(
-        "a hook's orphans stay with its keeper (PR_SET_CHILD_SUBREAPER)",
+        "a hook's orphans stay with its subreaper (PR_SET_CHILD_SUBREAPER)",
         "supervisor.subtree:Subtree._contain",
         "system.adopt_orphans()",
         "",
         "process/test_hooks.py::test_killing_the_command_kills_no_hook",
     ),
     Guard(
-        "what a hook leaves is killed",
+        "processes that a hook leaves are killed",
         "supervisor.subtree:Subtree._contain",
         "TreeKiller(ProcessTree(), Deadline(None, 0.0), self._log).kill_until_empty()",
         "pass",
         "process/test_hooks.py::test_processes_that_a_hook_leaves_are_killed_when_it_ends",
     ),
     Guard(
-        "a lock file is let go before kleader's exit waits for a hook",
+        "the lock file is closed before kleader's exit waits for a hook",
         "supervisor.state_machine:RunStateMachine._without_elector",
         "self._elector.launcher.close_lock()\nself._on_end.start(now)\n"
         "if not (self._new_leader.subtree.running or self._on_end.subtree.running):\n"
@@ -45,7 +45,7 @@ MUTANTS = [
         "process/test_standby.py::test_the_standby_is_dead_before_the_leading_command_starts[('--ignore-term',)]",
     ),
     Guard(
-        "that nothing of the standby is left is proven by a sweep",
+        "the standby's tree is killed until it is proven empty",
         "supervisor.leadership:Leadership._check_end_of_term",
         "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
         "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
@@ -53,28 +53,28 @@ MUTANTS = [
         "process/test_standby.py::test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_killed[9-keeper]",
     ),
     Guard(
-        "what keeps a standby is woken up by its supervisor's death (PR_SET_PDEATHSIG)",
+        "a stopped subreaper is continued by its supervisor's death (PR_SET_PDEATHSIG)",
         "supervisor.subtree:Subtree._launch",
         "signal.SIGCONT",
         "0",
         "process/test_standby.py::test_a_standby_dies_with_a_supervisor_that_is_killed_while_waiting[stopped]",
     ),
     Guard(
-        "a term that ends while the standby gives way starts nothing",
+        "a term that ends while the standby is stopped starts no command",
         "supervisor.leadership:Leadership._after_killing",
         "stopped_standby and (not (term.over or term.shutdown_signal))",
         "stopped_standby",
         "process/test_standby.py::test_a_term_that_ends_while_the_standby_stops_starts_no_command[TERM-143]",
     ),
     Guard(
-        "when the standby is proven dead the deadline comes before the start",
+        "once the standby is dead, the deadline is checked before the start",
         "supervisor.leadership:Leadership._after_killing",
         "term.start_at = now",
         "self._start(now)",
         "process/test_standby.py::test_no_command_starts_if_the_standby_dies_after_stop_at",
     ),
     Guard(
-        "where a keeper's end is the standby's, that is proven",
+        "the end of a standby's subreaper does not prove that the standby is dead",
         "supervisor.leadership:Leadership._check_end_of_term",
         "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
         "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
@@ -89,14 +89,14 @@ MUTANTS = [
         "process/test_standby.py::test_a_standby_that_does_not_die_prevents_the_start_and_loses_the_lock",
     ),
     Guard(
-        "what a keeper keeps dies with it",
+        "the processes of a subreaper die with it",
         "supervisor.subtree:Subtree._contain",
         "signal.SIGKILL",
         "0",
         "process/test_standby.py::test_the_standby_dies_with_its_subreaper_while_the_supervisor_is_stopped",
     ),
     Guard(
-        "neither hook nor standby has the lock",
+        "neither hook nor standby inherits the lock file",
         "supervisor.subtree:Subtree._contain",
         "system.close_all_but({0, 1, 2, link, *self._log.descriptors})",
         "",

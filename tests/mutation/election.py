@@ -84,7 +84,7 @@ _LOCK_DELAY = [
         ("lease", 111),
     ),
     _DELAY(
-        "rule 1: what is read under another version was written anew",
+        "rule 1: a record under another version may have been restored",
         "_is_same",
         "unbroken and observed.same_record(before)",
         "observed.same_record(before)",
@@ -99,7 +99,7 @@ _LOCK_DELAY = [
         "election_acquire.py::test_a_label_does_not_restart_the_wait()",
     ),
     _DELAY(
-        "rule 1: a watch that begins with half a multilock leaves something out",
+        "rule 1: a watch that begins with one object of a multilock may have missed a holder",
         "observe",
         "from_watch and not (state.observed and state.observed.lacks_component)",
         "from_watch",
@@ -107,7 +107,7 @@ _LOCK_DELAY = [
         rare="one object is put back as it was while the watch of the other begins",
     ),
     _DELAY(
-        "rule 1: a watch of a missing object leaves something out",
+        "rule 1: a watch of a missing object may have missed a holder",
         "_is_only_nominated",
         "return state.after_release and observed.pristine",
         "return observed.pristine",
@@ -131,7 +131,7 @@ _LOCK_DELAY = [
         rare="the record has no holder, and an odd duration",
     ),
     _STATE(
-        "rule 1: half a multilock is no release",
+        "rule 1: one object of a multilock is no release",
         "State.is_released",
         "observed.is_release and not (...)",
         "observed.is_release",
@@ -139,7 +139,7 @@ _LOCK_DELAY = [
         ("from annotation", 119),
     ),
     _STATE(
-        "rule 1: half a multilock is no handover",
+        "rule 1: one object of a multilock is no handover",
         "State.is_handed_to_me",
         "observed.lacks_record or self.me.coordinated or self.me.non_expiring",
         "self.me.coordinated or self.me.non_expiring",
@@ -147,7 +147,7 @@ _LOCK_DELAY = [
         rare="one object is deleted between a handover and the next write",
     ),
     _DELAY(
-        "rule 1: gone is not free",
+        "rule 1: a missing object is not free",
         "_is_exempt",
         "not state.ever_held",
         "True",
@@ -219,7 +219,7 @@ _LOCK_DELAY = [
         rare="its first observation raises it too, or proves that it is needless",
     ),
     _RENEW(
-        "a candidate knows who took the lock from its last term",
+        "a candidate observes the holder that took the lock from its last term",
         "get_done",
         "note(state, observed)",
         _NOTHING,
@@ -227,7 +227,7 @@ _LOCK_DELAY = [
         rare="it is deleted before the next candidacy reads it",
     ),
     _RELEASE(
-        "a candidate knows who has the lock after its release",
+        "a candidate observes the holder that follows on its release",
         "get_done",
         "note(state, observed)",
         _NOTHING,
@@ -235,14 +235,14 @@ _LOCK_DELAY = [
         rare="it is deleted before the next candidacy reads it",
     ),
     _ACQUIRE(
-        "rule 1: the event of a candidate's own write is held back",
+        "rule 1: the event of a candidate's own write is ignored",
         "watch_event",
         "isinstance(state.pending, e.Write) and observed and _is_expected(state, observed)",
         "False",
         "test_a_watch_event_of_a_pending_write_changes_nothing_before_its_response()",
     ),
     _STATE(
-        "rule 1: the event of a candidate's own half is held back",
+        "rule 1: the event of a candidate's own write of one object is ignored",
         "State.shows_me",
         "self.held_by_me(observed) or ...",
         "self.held_by_me(observed)",
@@ -305,7 +305,7 @@ _LOCK_DELAY = [
         rare="compare-and-swap refuses it again",
     ),
     _DELAY(
-        "rule 2: a conflict that no newer version explains stops nobody for ever",
+        "rule 2: a conflict that no newer version explains does not stop a candidate for ever",
         "_count_stale",
         "state.stale = max(0, state.stale - 1) if ... else 0",
         "state.stale = state.stale if ... else 0",
@@ -345,7 +345,7 @@ _LOCK_DELAY = [
         ("coordinated", 15),
     ),
     _TERM(
-        "rule 4: that now is past safe_at is not enough",
+        "rule 4: the term's last write must have been sent at safe_at or later",
         "begin_term",
         "if creates(write.base) and not state.proof:\n    raise_safe_at(step)\nif state.permitted:\n    ...",
         "if creates(write.base) and not state.proof:\n    raise_safe_at(step)\n"
@@ -388,7 +388,7 @@ _LOCK_DELAY = [
         ("lease", 390),
     ),
     _TERM(
-        "rule 5: a creation of half a multilock raises safe_at",
+        "rule 5: the creation of one object of a multilock raises safe_at",
         "creates",
         "base is None or base.lacks_component",
         "base is None",
@@ -420,7 +420,7 @@ _LOCK_DELAY = [
         rare="what is observed then raises it too",
     ),
     _HOLD(
-        "rule 5: HOLDING that ended leaves its incarnation",
+        "rule 5: a HOLDING term that ended is followed by a new incarnation",
         "_end",
         "next_incarnation(state.incarnation)",
         "state.incarnation",
@@ -428,7 +428,7 @@ _LOCK_DELAY = [
         rare="a record of the last term is put back over another leader's",
     ),
     _STATE(
-        "rule 5: a candidate that gets another elector leaves its incarnation",
+        "rule 5: a candidate's replacement elector has a new incarnation",
         "next_incarnation",
         "root, _, number = incarnation.partition('.')\nreturn f'{root}.{int(number or 0) + 1}'",
         "return incarnation",
@@ -484,7 +484,7 @@ _LOCK_DELAY = [
         rare="the record is put back over the next leader's at once",
     ),
     _RELEASE(
-        "rule 7: half a release was done",
+        "rule 7: a release that was partly done counts as done",
         "request_failed",
         "failure.kind is Kind.UNREACHABLE or failure.partly_done",
         "failure.kind is Kind.UNREACHABLE",
@@ -541,7 +541,7 @@ _LOCK_DELAY = [
         ("coordinated", 21),
     ),
     _DELAY(
-        "rule 9: a gap between a release and a nomination leaves something out",
+        "rule 9: a gap between a release and a nomination may have missed a holder",
         "observe",
         "state.after_release and unbroken and ...",
         "state.after_release and ...",
@@ -549,7 +549,7 @@ _LOCK_DELAY = [
         rare="a nominated leader is followed by another nomination within a gap",
     ),
     _DELAY(
-        "rule 1: a nomination that was read leaves something out",
+        "rule 1: a nomination shown by a read may have missed a holder",
         "_is_exempt",
         "unbroken and state.is_nominated(observed) and ...",
         "state.is_nominated(observed) and ...",
@@ -658,7 +658,7 @@ _OF_A_WRITE = [
         rare="a process of the same name takes the lock over unseen",
     ),
     _STATE(
-        "a candidate's own name alone gives no right to write",
+        "a candidate's identity without its incarnation gives no right to write",
         "State.is_handed_to_me",
         "observed.handed_over and not observed.incarnation and ...",
         "not observed.incarnation and ...",
@@ -718,35 +718,35 @@ _OF_A_LEADER = [
         "test_no_request_of_a_leader_lasts_longer_than_half_its_deadline()",
     ),
     _RENEW(
-        "a leader keeps a lock created anew for it",
+        "a leader keeps a lock that was created again for it",
         "get_done",
         "observed.pristine and observed.record.holder == state.me.identity",
         "False",
         "election_coordinated.py::test_a_leader_whose_lock_is_recreated_for_it_leads_on()",
     ),
     _RENEW(
-        "a leader keeps none but a lock created anew",
+        "a leader keeps no nomination but that of a lock created again",
         "get_done",
         "observed.pristine and observed.record.holder == state.me.identity",
         "observed.record.holder == state.me.identity",
         "election_coordinated.py::test_a_leader_that_is_nominated_again_has_lost_at_once(TERM, replaced=False)",
     ),
     _RENEW(
-        "a leader yields to who is preferred",
+        "a leader steps down for the preferred candidate",
         "_check_preference",
         "step.state.prefers_another(observed)",
         "False",
         "election_coordinated.py::test_a_leader_steps_down_for_the_preferred_holder_and_renews_until_its_command_is_dead()",
     ),
     _HOLD(
-        "a candidate that holds the lock stops renewing for who is preferred",
+        "a HOLDING candidate stops renewing for the preferred candidate",
         "get_done",
         "renew.is_mine(step, observed) and not state.prefers_another(observed)",
         "renew.is_mine(step, observed)",
         "election_coordinated.py::test_a_holding_candidate_releases_the_lock_for_the_preferred_holder_at_safe_at()",
     ),
     _COORDINATED(
-        "a nomination is given back to who is preferred",
+        "a nomination is declined for the preferred candidate",
         "_acquire",
         "if base and state.prefers_another(base):\n    ...\n",
         _NOTHING,
@@ -754,7 +754,7 @@ _OF_A_LEADER = [
         ("coordinated", 636),
     ),
     _COORDINATED(
-        "a nomination is given back when all before must have ended",
+        "a nomination is declined only at safe_at",
         "acquire_at",
         "observed and state.is_nominated(observed) and not state.prefers_another(observed)",
         "observed and state.is_nominated(observed)",
@@ -762,7 +762,7 @@ _OF_A_LEADER = [
         ("coordinated", 646),
     ),
     _COORDINATED(
-        "the answer to what was given back hides no news",
+        "the answer to a declined nomination is observed",
         "write_done",
         "state.observed is not write.base or ...",
         "...",
@@ -797,14 +797,14 @@ _OF_A_LEADER = [
         "test_a_request_to_another_term_is_ignored(Request(ME, 'term-0'))",
     ),
     _REQUESTS(
-        "a request to hand the lock to who has it is ignored",
+        "a request to hand the lock to its holder is ignored",
         "is_asked_to_end",
         "request.to in {state.me.identity, observed.record.holder}",
         "False",
         "test_a_request_to_another_term_is_ignored(Request(ME, TERM, ME))",
     ),
     _REQUESTS(
-        "who cannot name the next leader names none",
+        "a candidate that cannot hand over ignores a transfer",
         "is_asked_to_end",
         "request.to and (state.me.coordinated or state.me.non_expiring)",
         "False",
@@ -825,7 +825,7 @@ _OF_A_LEADER = [
         "election_requests.py::test_a_transfer_without_an_answer_may_have_happened('')",
     ),
     _HOLD(
-        "a candidate that holds the lock and is asked to resign stands aside",
+        "a HOLDING candidate that is asked to resign stands aside",
         "get_done",
         "step.stand_aside()",
         _NOTHING,
@@ -863,7 +863,7 @@ _OF_REQUESTS = [
         "test_a_throttled_watch_delays_the_requests_after_a_pending_write()",
     ),
     _LOOK(
-        "a silent watch is looked after",
+        "after a silent watch the lock is read",
         "follow",
         "now + MAX_SILENT_SECONDS",
         "inf",
@@ -898,14 +898,14 @@ _OF_REQUESTS = [
         "test_a_throttled_watch_delays_polls_and_the_write_at_an_expiry()",
     ),
     _ACQUIRE(
-        "a multilock: what a failed write did is no news",
+        "a multilock: the watch event of a failed write is ignored",
         "request_failed",
         "state.me.is_multilock",
         "False",
         "test_a_multilock_watch_event_before_a_failed_write_is_read_again()",
     ),
     _ACQUIRE(
-        "a candidate that may write one object of a multilock alone ends",
+        "a candidate that may write only one object of a multilock ends",
         "is_permanent",
         "denied and failure.partly_done",
         "False",
@@ -931,7 +931,7 @@ _OF_A_MULTILOCK = [
         ("to lease", 177),
     ),
     _MULTI(
-        "a multilock: holders that differ are held for the longest",
+        "a multilock: with two holders it is held for the longer of their lease durations",
         "MultiLock._together",
         "max(durations)",
         "durations[0]",
@@ -963,7 +963,7 @@ _OF_A_MULTILOCK = [
         rare="hands take the record out of one object while its leader releases the other, or hands it over",
     ),
     _MULTI(
-        "a multilock: an acquiring write that the primary refuses goes no further",
+        "a multilock: after a refused write of the primary the secondary is not written",
         "MultiLock.write",
         "if incarnation:\n    break",
         _NOTHING,
@@ -987,7 +987,7 @@ _FOR_LIFE_ROWS = [
         "test_a_silent_owner_keeps_the_lock()",
     ),
     _FOR_LIFE(
-        "for life: what nobody understands is held",
+        "for life: a lock with an invalid owner is held",
         "_acquire_at",
         "if observed.fault:\n    ...\n",
         _NOTHING,
@@ -1001,7 +1001,7 @@ _FOR_LIFE_ROWS = [
         'test_a_leader_whose_lock_or_pod_is_gone_or_replaced_has_lost_without_grace("another incarnation\'s")',
     ),
     _FOR_LIFE(
-        "for life: who has no owner has lost",
+        "for life: a leader whose owner is gone has lost",
         "_keep",
         "observed.owner_gone",
         "False",
@@ -1040,21 +1040,21 @@ _FOR_LIFE_ROWS = [
         "test_a_response_older_than_the_last_watch_event_is_followed_by_a_read()",
     ),
     _FOR_LIFE(
-        "for life: what cannot be seen is not lost",
+        "for life: a lock that cannot be read is not lost",
         "request_failed",
         "failure.kind is Kind.PERMANENT",
         "failure.kind is not Kind.CONFLICT",
         "test_a_leader_that_cannot_read_leads_on_and_retries_each_period(Kind.DENIED)",
     ),
     _FOR_LIFE(
-        "for life: what never led is given up",
+        "for life: a candidate that has not led releases what it may hold",
         "releases_unasked",
         "state.me.non_expiring and ...",
         "False",
         "test_an_acquisition_without_a_term_is_released_without_a_request()",
     ),
     Guard(
-        "for life: a supervisor that sleeps is killed",
+        "for life: a supervisor that does not answer has lost without grace",
         "election.step_function:step",
         "renew.lose(step, reason, kill_now=step.state.me.non_expiring)",
         "renew.lose(step, reason, kill_now=False)",

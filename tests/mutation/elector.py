@@ -15,14 +15,14 @@ MUTANTS = [
     ),
     # --- the LeaseCandidate
     Guard(
-        "a ping that is told before an earlier answer is not forgotten",
+        "a ping that comes before the answer to an earlier one is answered",
         "locks.lease_candidate:LeaseCandidate._request",
         "self._stale |= self._found is not before",
         "",
         "unit/test_lease_candidate.py::test_ping_before_the_response_to_an_earlier_renewal_is_answered_too",
     ),
     Guard(
-        "a renewal follows once the control plane has given up those that do not answer its ping",
+        "after the answer to a ping a LeaseCandidate is renewed once more",
         "locks.lease_candidate:LeaseCandidate._put",
         "1 if pinged else max(0, self._extras - 1)",
         "max(0, self._extras - 1)",
@@ -60,35 +60,35 @@ MUTANTS = [
     ),
     # --- its words with the supervisor
     Guard(
-        "to an elector the words of another term count for nothing",
+        "an elector ignores messages of another term",
         "elector.loop:Loop._on_message",
         "message.term != self._term",
         "False",
         "unit/test_elector_loop.py::test_messages_of_another_term_are_ignored",
     ),
     Guard(
-        "the end of the link is the supervisor's death",
+        "an elector takes the end of its link for the supervisor's death",
         "elector.loop:Loop._receive",
         "if not self._channel.open:\n    self._supervisor_died()",
         "",
         "process/test_elector.py::test_elector_does_not_outlive_its_supervisor",
     ),
     Guard(
-        "what a dead supervisor leaves is swept",
+        "the processes that a dead supervisor leaves are killed",
         "elector.loop:Loop._supervisor_died",
         "self._tracker.kill_until_none(self._watchdog.deadline)",
         "True",
         "unit/test_elector_loop.py::test_a_replacement_elector_kills_the_processes_that_its_predecessor_knew",
     ),
     Guard(
-        "a lock without expiry keeps its elector until that is done",
+        "a lock without expiry keeps its elector until the tree is empty",
         "elector.loop:Loop._supervisor_died",
         "self._plan.lock != FOR_LIFE",
         "True",
         "unit/test_elector_loop.py::test_an_elector_without_a_lock_stays_while_a_process_does_not_die",
     ),
     Guard(
-        "an elector is deaf to signals",
+        "an elector ignores signals",
         "elector.kube_elector:main",
         "signal.signal(number, signal.SIG_IGN)",
         "pass",
@@ -103,7 +103,7 @@ MUTANTS = [
     ),
     # --- the file lock's guard
     Guard(
-        "a supervisor's death is followed by a sweep before the file lock is free",
+        "after a supervisor's death the tree is killed before the file lock is free",
         "elector.file_elector:FileElector._lead",
         "self._supervisor_died()",
         "",
@@ -111,7 +111,7 @@ MUTANTS = [
         "test_a_killed_supervisors_descendant_that_closed_the_lock_is_killed_before_the_next_term",
     ),
     Guard(
-        "a guard that holds the lock does not die with the supervisor",
+        "the file lock's elector, once it holds the lock, does not die with the supervisor",
         "elector.file_elector:FileElector._acquire",
         "system.die_with_parent(0)",
         "",
@@ -119,21 +119,21 @@ MUTANTS = [
         "test_a_file_elector_that_was_stopped_kills_a_dead_supervisors_tree_when_it_continues",
     ),
     Guard(
-        "a guard that waits does",
+        "the file lock's elector dies with the supervisor while it waits",
         "elector.file_elector:FileElector._acquire",
         "system.die_with_parent(signal.SIGKILL)",
         "",
         "process/test_file_lock.py::test_a_waiting_file_elector_dies_with_its_supervisor",
     ),
     Guard(
-        "a replaced guard knows whom to kill",
+        "a replacement elector of a file lock knows the command's processes",
         "elector.file_elector:FileElector.run",
         "self._tracker.add(pid, start)",
         "pass",
         "process/test_file_lock.py::test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_process",
     ),
     Guard(
-        "a guard keeps the lock until nothing is left",
+        "the file lock's elector keeps the lock until the tree is empty",
         "elector.file_elector:FileElector._supervisor_died",
         "while not self._tracker.kill_until_none():\n"
         '    self._log.repeated("some processes of the command do not die: the lock stays held", '
@@ -144,14 +144,14 @@ MUTANTS = [
         "unit/test_file_elector.py::test_the_file_elector_keeps_the_lock_until_a_dead_supervisors_processes_are_dead",
     ),
     Guard(
-        "the name is looked at again once its path is had",
+        "the lock file's path is checked again once its lock is held",
         "elector.file_elector:FileElector._lock",
         "return file_lock.in_place(self._fd, plan.file)",
         "return True",
         "unit/test_file_elector.py::test_the_path_is_checked_again_once_it_is_locked",
     ),
     Guard(
-        "who leads on a file that was removed keeps newcomers away",
+        "a leader on a removed lock file keeps new candidates away",
         "elector.file_elector:FileElector._lock",
         "path_lock.acquire_path(self._path_fds, keys)",
         "True",
@@ -181,14 +181,14 @@ MUTANTS = [
         "unit/test_ipc.py::test_a_send_never_blocks",
     ),
     Guard(
-        "last words are heard before the end",
+        "the final messages are received before the end",
         "ipc.channel:Channel.receive",
         "continue",
         "break",
         "unit/test_ipc.py::test_the_last_messages_of_a_dead_peer_are_received",
     ),
     Guard(
-        "a flood of words keeps no deadline waiting",
+        "a flood of messages delays no deadline",
         "ipc.channel:Channel.receive",
         "range(_MAX_MESSAGES)",
         "iter(int, 1)",

@@ -6,21 +6,21 @@ from tests.mutation.guard import Guard
 
 MUTANTS = [
     Guard(
-        "a term that is over sends nobody to its Pod",
+        "a term that is over leaves no leader label on its Pod",
         "elector.pod_label:PodLabel._write_until_done",
         "value != self._wanted",
         "False",
         "unit/test_pod_label.py::test_a_term_that_ends_at_once_never_writes_the_leaders_value[the phase]",
     ),
     Guard(
-        "a leader's label that was written without an answer is written over when it can come no more",
+        "a leader's label whose answer was lost is written over once it cannot arrive any more",
         "elector.pod_label:PodLabel._write_until_done",
         "asyncio.get_running_loop().call_later(_UNCERTAIN_SECONDS, self._write_again)",
         "pass",
         "unit/test_pod_label.py::test_an_unanswered_leaders_label_is_overwritten_once_it_can_no_longer_arrive",
     ),
     Guard(
-        "who has lost the lock does not lead while its command winds down",
+        "a candidate that has lost the lock does not lead while its command stops",
         "supervisor.status_report:StatusReport._status",
         "state in {State.LEADING, State.STOPPING} and (not term.lost)",
         "state in {State.LEADING, State.STOPPING}",

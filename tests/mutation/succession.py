@@ -84,7 +84,7 @@ MUTANTS = [
         "unit/test_elector_process.py::test_silent_since_is_kept_until_an_elector_sends_a_heartbeat",
     ),
     Guard(
-        "an elector that is not wanted is not silent",
+        "an elector that is not needed is not reported as silent",
         "supervisor.elector_process:ElectorProcess.silent_since",
         "math.inf if self._ending and not self.process.pid else self._silent_since",
         "self._silent_since",
@@ -127,14 +127,14 @@ MUTANTS = [
         "unit/test_elector_process.py::test_the_replacement_of_an_elector_dead_after_its_release_only_records_the_run",
     ),
     Guard(
-        "an elector that was asked for the release once was asked",
+        "an elector is asked for the release once",
         "supervisor.elector_process:ElectorProcess.end",
         "self._end_sent |= self._channel is not None",
         "self._end_sent = self._channel is not None",
         "unit/test_elector_process.py::test_a_second_end_does_not_replace_an_elector_that_was_asked_for_the_release",
     ),
     Guard(
-        "a guard reads what came with its assignment",
+        "the file lock's elector reads the messages that came with its assignment",
         "elector.file_elector:FileElector._assignment",
         "messages[1:]",
         "[]",
@@ -218,7 +218,7 @@ MUTANTS = [
         "process/test_deadline.py::test_a_loss_with_kill_now_has_no_grace",
     ),
     Guard(
-        "nor after a loss while the command steps down",
+        "no release is requested after a loss while the command stops",
         "supervisor.term:Term.release_decision",
         "self.step_down is None or self.lost",
         "self.step_down is None",

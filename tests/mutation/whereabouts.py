@@ -27,7 +27,7 @@ MUTANTS = [
         "unit/test_kubeconfig.py::test_namespace_of_the_context_comes_before_the_pod_s",
     ),
     Guard(
-        "where an earlier version took another namespace, that is told",
+        "a namespace that an earlier version chose differently is logged",
         "kube.credentials:Credentials.changed_defaults",
         "not namespace and earlier not in {'', self.namespace}",
         "False",

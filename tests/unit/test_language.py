@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutation.guards import MUTANTS, TABLE
+
 KLEADER = Path(__file__).parents[2] / "kleader"
 # The private word, and the word of the field. None of them has another meaning here: names, docstrings, comments, logs.
 STANDARD = {
@@ -94,6 +96,12 @@ def test_each_tests_name_says_who_does_what() -> None:
     private = RIDDLES | STANDARD.keys()
     assert not {name for name in names if words(name.replace("hands_over", "")) & private or name.startswith(NO_ACTOR)}
     assert not {name for name in names if name.count("_") > 15}, "a docstring has room for more"
+
+
+def test_each_guards_name_says_who_does_what() -> None:
+    private = STANDARD.keys() | {"gate", "hurries", "looked", "newcomers", "somebody", "strikes", "tells"}
+    names = {row.keeps for row in (*MUTANTS, *TABLE)} - {"who goes on saying nothing is killed"}  # kleader.election's
+    assert not {name for name in names if words(name) & private or re.match("(who|what|it|and|nor|where) ", name)}
 
 
 def test_a_private_word_is_found_in_a_name_a_comment_and_a_sentence() -> None:
