@@ -1,1 +1,1 @@
-"""The process beside the supervisor that holds the lock: everything that touches the network, and the second guard."""
+"""The process that holds the lock for the supervisor, by the network; kills where the supervisor does not."""

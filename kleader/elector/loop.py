@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from kleader.locks.base import Lock
     from kleader.log import Log
 
-_HEARTBEAT_SECONDS = 1.0  # seconds between two heartbeats of a term; less than the supervisor waits for one
-_WAITING_FACTOR = 2.5  # times as long while waiting; less than it waits for two of a term, which may begin meanwhile
+_HEARTBEAT_SECONDS = 1.0  # between two heartbeats of a term; less than the supervisor waits for one
+_WAITING_FACTOR = 2.5  # times as long while a candidate waits; less than two periods of a term, which may begin
 _MIN_SET_UP_SECONDS = 5.0  # however short the wait, which tries once: an interpreter starts, and imports
-_UNREGISTER_SECONDS = 0.5  # seconds: less than the supervisor waits for an elector that has nothing to release
-_DRAIN_SECONDS = 0.5  # seconds that this process lives on for them, when all else is done
+_UNREGISTER_SECONDS = 0.5  # less than the supervisor waits for an elector that has nothing to release
+_DRAIN_SECONDS = 0.5  # that this process waits at its end for Events under way
 
 
 class Loop:
@@ -65,13 +65,13 @@ class Loop:
         self._run_record = RunRecord(plan, log)
         self._term = 0
         self._state: State | None = None
-        self._excluded: list[list[int]] = []  # by whom the supervisor was started beside
-        self._cgroup = ""  # in which it was alone
+        self._excluded: list[list[int]] = []  # the bystanders that the supervisor found: pid and start time of each
+        self._cgroup = ""  # the directory of the cgroup that kleader was started alone in; "": none
         self._tasks = Tasks(log)
         self._alarm: asyncio.TimerHandle | None = None
-        self._early: list[e.Event] = []  # messages of the supervisor that came before the lock was found
-        self._fresh = False  # no elector before this one has written anything
-        self._runs = False  # the command does, and is not asked to stop
+        self._early: list[e.Event] = []  # events that came before the lock was found
+        self._fresh = False  # no earlier elector of this candidacy has written to the lock
+        self._runs = False  # the command runs, and has not been asked to stop
         self._unanswered = 0  # heartbeats in a row
         self._ended = asyncio.Event()
         self._watch_supervisor("")
@@ -91,13 +91,13 @@ class Loop:
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
-        wait, patience = plan.wait_of(self._term), None
+        wait, timeout = plan.wait_of(self._term), None
         if wait.until < math.inf and not assign.leading:
-            patience = max(_MIN_SET_UP_SECONDS, wait.until - system.clock())
+            timeout = max(_MIN_SET_UP_SECONDS, wait.until - system.clock())
         found: tuple[Lock, EventRecorder | None] | None = None
         while found is None:
             try:
-                async with within(patience):
+                async with within(timeout):
                     found = await self._find_lock(self._term, assign)
             except (SetUpError, asyncio.TimeoutError) as error:
                 reason = str(error) or "no credentials for the API server were found in the time given by --wait"
@@ -272,7 +272,7 @@ class Loop:
         self._watchdog = Watchdog(self._tracker, self._log, self._plan.timing.kill, lambda: self._send(m.Heartbeat()))
 
     def _supervisor_died(self) -> None:
-        """The supervisor is dead: what is left of its tree is killed; the lock is not released."""
+        """The supervisor is dead: kill what is left of its tree, then exit without a release."""
         if self._tracker.has_command:
             while not (cleared := self._tracker.kill_until_none(self._watchdog.deadline)):
                 self._log.repeated("some processes of the command do not die", event="processes_not_killed")

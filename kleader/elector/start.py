@@ -31,11 +31,11 @@ class Electors:
 
     def __init__(self, plan_fd: int, command: list[str], heartbeat_timeout: float, *, alone: bool) -> None:
         self._plan_fd, self._command, self.heartbeat_timeout = plan_fd, command, heartbeat_timeout
-        self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if alone else None
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if alone else None
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
         """Fork and exec one. OSError where there is no room for it."""
-        return spawn.process(self._command, self._plan_fd, (self._claim.fileno(),) if self._claim else ())
+        return spawn.process(self._command, self._plan_fd, (self._socket.fileno(),) if self._socket else ())
 
     def holder(self) -> str:
         """Unknown here: the elector reports it."""
@@ -58,7 +58,7 @@ class FileElectors:
     def __init__(self, plan: Plan, log: Log, supervisor: Process) -> None:
         from kleader.elector.file_elector import FileElector  # noqa: PLC0415 - now: an upgrade may follow
 
-        self._guard = FileElector
+        self._file_elector = FileElector
         self._plan, self._log, self._supervisor = plan, log, supervisor
         self._fd, self._path_fds = -1, list[int]()
 
@@ -79,7 +79,9 @@ class FileElectors:
                 kept = {2, theirs.fileno(), self._fd, *self._path_fds, *self._log.descriptors}
                 system.close_all_but(kept)
                 self._log.write_behind()
-                self._guard(self._plan, Channel(theirs), self._log, self._supervisor, self._fd, self._path_fds).run()
+                self._file_elector(
+                    self._plan, Channel(theirs), self._log, self._supervisor, self._fd, self._path_fds
+                ).run()
                 status = 0
             except BaseException as error:  # noqa: BLE001 - a traceback would reach no log; the supervisor starts another
                 self._log.error(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
 _PAUSE = 0.001  # seconds
-_MAX_FAILURES = 1000  # tries in a row: after a second or two this process ends, and the other guards act
+_MAX_FAILURES = 1000  # tries in a row: after a second or two this process ends, and elector or kernel kill
 
 
 def kill_children(command: int, *excluded: Container[int]) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kleader.supervisor.term import Term
 
     class Launcher(Protocol):
-        """Starts an elector, or the guard of a file lock."""
+        """Starts an elector, of a lock at the API or of a file lock."""
 
         heartbeat_timeout: float  # seconds of a term without a message after which it hangs; inf: it may block
         releases: bool  # the lock has to be released by a request; else it is free when kleader has ended

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MAX_HOOK_SECONDS = 60.0
 _LAST_HOOK_SECONDS = 5.0  # that an --on-new-leader command gets at the end: less than a Pod's grace leaves
 _ON_NEW_LEADER = "the --on-new-leader command"
-_POLL_SECONDS = 1.0  # between two reads of the file lock's holder: its guard reports only the first
+_POLL_SECONDS = 1.0  # between two reads of the file lock's holder: its elector reports only the first
 
 
 class OnNewLeader:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kleader.system import dispositions
 
-MISSING = ""  # what this system lacks of the guards, in words
+MISSING = ""  # the safeguards that this system lacks, in words
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _CLOCK_BOOTTIME, _TIMER_ABSTIME = 7, 1
@@ -115,7 +115,7 @@ class Timer:
 
 
 class KillTimer:
-    """The kernel's guard: SIGKILLs this process at an instant, even while it is stopped. Without effect on PID 1."""
+    """The kernel's timer: SIGKILLs this process at an instant, even while it is stopped. Without effect on PID 1."""
 
     def __init__(self) -> None:
         self._timer = ctypes.c_void_p()

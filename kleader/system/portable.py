@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 MISSING = (
-    "this system lacks three guards that Linux has: a command does not die with kleader, a descendant whose parent has"
+    "this system lacks three safeguards of Linux: a command does not die with kleader, a descendant whose parent has"
     " ended is not found, and time spent asleep is not counted: keep the fencing token in use"
 )
 _INFINITY = float("inf")
@@ -73,7 +73,7 @@ class Timer:
 
 
 class KillTimer:
-    """Null: there is no kernel's guard."""
+    """Null: there is no such timer."""
 
     def arm(self, at: float) -> None:
         """Nothing."""

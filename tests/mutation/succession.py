@@ -271,8 +271,8 @@ MUTANTS = [
     Guard(
         "the file lock's next elector is of the version that runs",
         "elector.start:FileElectors.__init__",
-        "from kleader.elector.file_elector import FileElector\nself._guard = FileElector",
-        "self._guard = lambda *parts: "
+        "from kleader.elector.file_elector import FileElector\nself._file_elector = FileElector",
+        "self._file_elector = lambda *parts: "
         "__import__('kleader.elector.file_elector', fromlist=['FileElector']).FileElector(*parts)",
         "process/test_upgrade.py::test_a_file_lock_leaders_replacement_elector_has_the_running_version",
     ),

@@ -127,7 +127,7 @@ class Scripted(Protocol):
 
 
 def lead(stop_at: float, kill_at: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A Lead's fields; seconds after the elector's start."""
+    """An Acquired's fields; seconds after the elector's start."""
     known = {"token": "1", "acquired": 1, "transitions": 0}
     return {"stop_at": stop_at, "kill_at": kill_at, **known, **more}
 

@@ -175,7 +175,7 @@ def test_sigterm_that_arrives_with_the_lead_message_prevents_the_start(
     stop(kleader.pid)
     kleader.signal(signal.SIGTERM)
     flag.touch()
-    wait_until(flag.with_suffix(".said").exists, "the Lead on its way")
+    wait_until(flag.with_suffix(".said").exists, "its Acquired on the way")
     kleader.signal(signal.SIGCONT)
     assert kleader.wait() == 128 + signal.SIGTERM
     assert kleader.logged("became_leader")
@@ -325,7 +325,7 @@ def test_a_replacement_elector_releases_the_lock_at_the_end(
 def test_an_elector_whose_lead_message_was_lost_is_replaced(
     scripted: Scripted, witness: Witness, heard: Heard, tmp_path: Path
 ) -> None:
-    """Its Lead was lost: the next one of the same candidacy says it, and is told what it asked to be remembered."""
+    """Its Acquired was lost: the next elector of the candidacy sends it, and has been sent the resume state."""
     flag = tmp_path / "renews"
     lost = [[0, "resumestate", {"state": "60"}], [str(flag), "renewed", {"stop_at": 60, "kill_at": 70}]]
     kleader = scripted(witness.command(), lost, next=[[0, "acquired", lead(60, 70)]])

@@ -205,7 +205,7 @@ def test_ctrl_z_during_the_acquisition_does_not_stop_the_leader(candidate: Start
     second.signal(signal.SIGTSTP)
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
-    wait_until(lambda: "poll" in Path(f"/proc/{guard}/wchan").read_text(), "the guard's Lead")
+    wait_until(lambda: "poll" in Path(f"/proc/{guard}/wchan").read_text(), "the elector's Acquired")
     second.signal(signal.SIGCONT)
     assert witness.wait_start(2).identity == "second"
     witness.wait_beats(2)

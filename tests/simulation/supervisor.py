@@ -1,6 +1,6 @@
 """The supervisor of one machine, its command and the tree of that, reduced to what they promise.
 
-A command runs from a Lead, if its start gate is passed before stop_at, until it is killed: at once when the lock was
+A command runs from an Acquired, if its exec barrier opens before stop_at, until it is killed: at once when the lock was
 lost to somebody else, else K after kill_at by this machine's own clock at the latest, even where the supervisor is
 stopped or dead: the kernel's timer and the elector see to that. When it is dead, and not before, the elector is told.
 

@@ -55,7 +55,7 @@ class Server:
 
 
 class Contender:
-    """One elector. It watches nothing, so it polls; its command runs from Lead to kill_at, or until another leads."""
+    """One elector. It polls; its command runs from Acquired to kill_at, or until another candidate leads."""
 
     def __init__(self, world: World, name: str, lock: Lock) -> None:
         self._world, self.name, self._lock = world, name, lock

@@ -47,7 +47,7 @@ def anything_seen(rng: random.Random, story: Story) -> Observed | None:
 
 
 def answer(rng: random.Random, story: Story) -> e.Event:
-    """Any answer to what is under way; Woke where nothing is."""
+    """Any answer to what is under way; TimerFired where nothing is."""
     request = story.state.pending
     if request is None:
         return e.TimerFired()

@@ -175,7 +175,7 @@ def test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs(
         channel.send(1, ASSIGN)
         wait_until(hangs.exists, "its first line")
         os.close(leader)
-        wait_until(says(channel, p.Acquired), "its Lead")
+        wait_until(says(channel, p.Acquired), "its Acquired")
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
