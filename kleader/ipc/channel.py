@@ -26,7 +26,7 @@ class Channel:
 
     @property
     def fd(self) -> int:
-        """For poll."""
+        """The socket's descriptor, for poll."""
         return self._socket.fileno()
 
     def send(self, term: int, body: Body) -> bool:

@@ -107,7 +107,7 @@ class TreeKiller:
         self.next_at = math.inf  # when the next round is due
 
     def begin(self, now: float) -> None:
-        """Start killing."""
+        """Start killing: every child at once, then rounds by :meth:`poll`. ``now``: seconds on CLOCK_BOOTTIME."""
         self.began_at = now
         self._log_at = now + LOG_EVERY
         self._pause = _FIRST_PAUSE
@@ -118,7 +118,7 @@ class TreeKiller:
         self._schedule(now)
 
     def reaped(self, pid: int) -> None:
-        """A child has ended."""
+        """A child was reaped: its pid may be another process's from now on."""
         self._signalled.discard(pid)
 
     def poll(self, now: float) -> bool:
@@ -141,7 +141,7 @@ class TreeKiller:
         return False
 
     def stop(self) -> None:
-        """Leave alone what does not die."""
+        """Kill no more."""
         self.began_at = self.next_at = math.inf
 
     def kill_until_empty(self) -> None:
