@@ -109,8 +109,8 @@ class Group(HelpOption, click.Group):
         if not _NEVER_SUGGESTED.isdisjoint(similar[:1]):
             similar = []
         offered = [repr(name) for name in similar if name not in _NEVER_SUGGESTED]
-        hint = f" Did you mean {' or '.join(offered)}?" if offered else ""
-        raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        hint = f"; did you mean {' or '.join(offered)}?" if offered else ""
+        raise click.UsageError(f"no such command {args[0]!r}{hint}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands and the options, without importing any command."""
@@ -133,10 +133,12 @@ class Group(HelpOption, click.Group):
 
 
 def _message(error: click.UsageError) -> str:
-    """The message; for an option's value it begins with the option's long name or its variable."""
+    """The message in small letters; for an option's value it begins with the option's long name or its variable."""
     param = error.param if isinstance(error, click.BadParameter) else None
     if not isinstance(param, Option) or isinstance(error, click.MissingParameter) or not error.ctx:
-        return error.format_message()
+        said = error.format_message().replace(". Did you", "; did you")
+        said = said if said.endswith("...") else said.removesuffix(".")
+        return said[:1].lower() + said[1:] if said[1:2].islower() else said
     is_variable = error.ctx.get_parameter_source(str(param.name)) is click.core.ParameterSource.ENVIRONMENT
     said = error.message.replace("a valid integer range", "a whole number").removesuffix(".")
     return f"{param.variable(error.ctx) if is_variable else param.long} {said}"

@@ -228,11 +228,11 @@ def _observe(tracked: _Tracked, lock: LockSnapshot, now: float, wall: int) -> It
     if state is LockState.FREE:
         tracked.available = (now, f"{former} had released it") if former else available
         if was is not LockState.FREE:
-            sentence = f"{former} has released it{_duration(', after', led_for)}" if former else "free again"
+            sentence = f"{former} has released the lock{_duration(', after', led_for)}" if former else "free again"
             yield Change("released", sentence, status, led_for)
     elif lock.handed_over:
         tracked.available = now, f"{former} had handed it over"
-        sentence = f"{former} has handed it over to {holder}, which has {text(lock.record.duration)} to take it"
+        sentence = f"{former} has handed the lock to {holder}, which has {text(lock.record.duration)} to take it"
         yield Change("given", sentence, status, led_for)
     elif was is LockState.MALFORMED:
         yield Change("mended", f"held by {holder}, and readable again", status, holder_is_alive=True)
@@ -242,7 +242,7 @@ def _observe(tracked: _Tracked, lock: LockSnapshot, now: float, wall: int) -> It
         yield Change("acquired", f"{holder} leads{how}", status, took if available else None, holder_is_alive=True)
     elif was is LockState.EXPIRED and available:
         late = now - available[0]
-        sentence = f"{holder} has renewed it after all, {_short(late)} too late"
+        sentence = f"{holder} has renewed the lock after all, {_short(late)} too late"
         yield Change("renewed", sentence, status, late, holder_is_alive=True)
     else:
         yield Change("", "", status, holder_is_alive=True)

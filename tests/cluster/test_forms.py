@@ -165,7 +165,8 @@ def test_output_has_the_requested_format(  # noqa: PLR0917
             assert (found["kind"], found["lock"]["type"]) == ("LockChange", PAIR)
             assert found["lock"]["holder"] in ({other} if command == "transfer" else {other, None})
         else:
-            happened = rf"{other} leads" if command == "transfer" else rf"({other} leads|{leader} has released it),"
+            released = rf"({other} leads|{leader} has released the lock)"
+            happened = rf"{other} leads" if command == "transfer" else released
             assert said == NAMES if form == "name" else re.match(rf"endpoints/x {happened}", said), said
         assert witness.wait_start(number + 1).identity == other
     witness.check(terms=len(CHANGES) + 1)
@@ -179,7 +180,7 @@ def test_a_watch_prints_each_change_in_the_requested_format(asks: Asks, fleet: F
     fleet.witness.wait_start()
     argv = asks.argv("status", form, "--watch", "x")
     piped, terminal = asks.processes.start(argv), Terminal(asks.processes, argv, **COLOURFUL)
-    wanted = "lease.coordination.k8s.io/x" if form == "name" else "a has released it, after"
+    wanted = "lease.coordination.k8s.io/x" if form == "name" else "a has released the lock, after"
     wait_out(piped, "lease")
     terminal.wait("lease")
     leader.signal(signal.SIGTERM)

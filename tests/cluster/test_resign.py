@@ -127,7 +127,7 @@ def test_leader_with_no_release_resigns_when_asked(fleet: Fleet, ask: Ask) -> No
     fleet.witness.wait_start()
     asked = ask("resign")
     assert asked.wait() == 0
-    assert asked.out.startswith(f"{NAME} a has released it, after ")
+    assert asked.out.startswith(f"{NAME} a has released the lock, after ")
     assert asked.err.endswith("kleader: no candidate has taken the lock yet\n")
     assert leader.wait() == LOST
     assert fleet.spec()["holderIdentity"] == ""

@@ -80,7 +80,7 @@ def test_wait_for_free_ends_at_a_release_a_deletion_or_an_observed_expiry(fleet:
     assert wait("free", "--timeout=5s").wait() == NOT_YET
     leader.signal(signal.SIGTERM)
     assert free.wait() == 0
-    assert "a has released it" in free.out
+    assert "a has released the lock" in free.out
     killed = fleet.start("b")
     fleet.witness.wait_start(2)
     dead = wait("free")
@@ -111,7 +111,7 @@ def test_wait_for_change_ends_with_another_leader_or_the_end_of_one(
     assert change.running
     go.signal(signal.SIGTERM)
     assert (change.wait(), ours.wait()) == (0, 0)
-    assert "go has released it" in change.out
+    assert "go has released the lock" in change.out
 
 
 @pytest.mark.parametrize("lock", ["configmap", "configmapsleases", "leader-for-life"])

@@ -78,7 +78,8 @@ def test_a_lock_file_is_held_while_its_leader_runs_and_free_afterwards(
     leader.popen.terminate()
     leader.wait()
     said, _ = waiting.communicate(timeout=PATIENCE)
-    assert (waiting.returncode, said.decode()) == (0, f"{lock} me has released it, after {said.decode().split()[-1]}\n")
+    assert waiting.returncode == 0
+    assert said.decode() == f"{lock} me has released the lock, after {said.decode().split()[-1]}\n"
     free = only(lock)
     assert (free["state"], free["holder"], free["lastHolder"]) == ("free", None, "me")
     shown = ask("status", f"--lock=file:{lock}").stdout.splitlines()

@@ -378,7 +378,7 @@ def test_every_text_is_read_back_as_that_text(text: str) -> None:
         (["--", "./worker", "\udcff"], "the command is not UTF-8 text"),
         (["--", "python", "x.py"], "give --name"),
         (["--renew-deadline=20s", "--", "./worker"], "must be greater than renew deadline"),
-        (["--identity=me", "--", "./worker"], "No such option"),
+        (["--identity=me", "--", "./worker"], "no such option"),
         (["--replicas=0", "--", "./worker"], "0 is not in the range"),
         (["--memory=128MB", "--", "./worker"], "'128MB' is not a quantity: write it as 250m, 0.5, 128Mi or 1Gi"),
         (["--cpu=-1", "--", "./worker"], "'-1' is not a quantity"),

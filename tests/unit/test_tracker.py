@@ -96,9 +96,9 @@ def test_no_lock_expires_while_a_source_cannot_be_read() -> None:
 def test_an_acquisition_after_a_release_is_reported_with_how_long_the_lock_was_free() -> None:
     story = Story(lock())
     assert story.shows(lock(n=1), after=5) == []
-    assert story.shows(lock(""), after=5) == ["a has released it, after 50s"]
+    assert story.shows(lock(""), after=5) == ["a has released the lock, after 50s"]
     assert story.shows(lock("b", 2), after=0.021) == ["b leads, 21ms after a had released it"]
-    assert story.shows(lock("", 3), after=7) == ["b has released it, after 7s"]
+    assert story.shows(lock("", 3), after=7) == ["b has released the lock, after 7s"]
 
 
 def test_an_acquisition_after_an_expiry_is_reported_with_how_long_the_lock_was_expired() -> None:
@@ -112,7 +112,7 @@ def test_an_acquisition_that_is_observed_before_the_expiry_was_reported_is_repor
     expired = "a has not renewed it for 15s: any candidate may acquire it"
     assert Story(lock()).shows(lock("b"), after=15.02) == [expired, "b leads, 20ms after the lease of a had expired"]
     assert Story(lock()).shows(lock("a", 1), after=16) == []
-    assert Story(lock()).shows(lock(""), after=16) == ["a has released it, after 56s"]
+    assert Story(lock()).shows(lock(""), after=16) == ["a has released the lock, after 56s"]
     anew, blind = Story(lock()), Story(lock())
     anew.at += 16
     (change,) = anew.update(SourceUpdate({lock().key: lock("b")}, is_complete=True))
@@ -129,14 +129,14 @@ def test_an_expired_holder_may_renew_or_begin_a_new_term() -> None:
     story = Story(lock())
     assert story.shows(lock(n=1, incarnation="i"), after=1) == ["a leads again"]
     story.passes(15)
-    assert story.shows(lock(n=2, incarnation="i"), after=2) == ["a has renewed it after all, 2s too late"]
+    assert story.shows(lock(n=2, incarnation="i"), after=2) == ["a has renewed the lock after all, 2s too late"]
 
 
 def test_a_handover_is_reported_and_then_its_duration() -> None:
     """By a kleader, or by client-go, which renews as if it were its own."""
     story = Story(lock(incarnation="i"))
     named = lock("b", 1, handed_over=True)
-    assert story.shows(named, after=5) == ["a has handed it over to b, which has 15s to take it"]
+    assert story.shows(named, after=5) == ["a has handed the lock to b, which has 15s to take it"]
     assert story.states() == [LockState.HELD]
     assert story.shows(lock("b", 2, incarnation="j"), after=0.25) == ["b leads, 250ms after a had handed it over"]
     other = Story(lock(incarnation="i"))
@@ -204,7 +204,7 @@ def test_no_change_is_reported_between_the_two_writes_of_a_multilock() -> None:
     story = Story(lock(kind="configmap"), sources=2)
     story.update(SourceUpdate({lock().key: lock()}, is_complete=True), 1)
     assert pair(story, "a", n=1, after=2) == []
-    assert pair(story, "", n=2, after=2) == ["a has released it, after 44s"]
+    assert pair(story, "", n=2, after=2) == ["a has released the lock, after 44s"]
     assert pair(story, "b", n=3, after=0.02) == ["b leads, 30ms after a had released it"]
 
 
@@ -215,7 +215,7 @@ def test_a_multilock_acquired_during_its_release_is_reported_as_released() -> No
     assert story.shows(lock("b", 2, kind="configmap"), after=0.01) == []
     assert story.shows(lock("", 1), source=1, after=0.01) == []
     sentences = story.shows(lock("b", 2), source=1, after=0.01)
-    assert sentences == ["a has released it, after 42s", "b leads, 30ms after a had released it"]
+    assert sentences == ["a has released the lock, after 42s", "b leads, 30ms after a had released it"]
 
 
 def test_a_multilock_whose_objects_keep_differing_has_an_unknown_holder() -> None:
