@@ -18,10 +18,10 @@ _ANSWER_SECONDS = 1.0
 EPILOG = """
 \b
 Exit status:
-  0       it leads: its command runs, and is not about to be killed
-  1       it does not lead
+  0       that kleader leads: its command runs, and its deadline has not passed
+  1       that kleader does not lead
   2       usage
-  125     no kleader answers in time, or it is not clear which lock is meant
+  125     no kleader answers in time, or several locks run here: give --name
 """
 
 
@@ -32,7 +32,7 @@ def is_leader(name: str | None, namespace: str | None) -> None:
     """Exit with 0 if the kleader of this Pod or host leads.
 
     It asks that kleader, not the cluster, and prints its role. Outside a Pod --name is required, because several locks
-    may run on the host; a command of kleader run has the name in its environment.
+    may run on the host. The command of a kleader run need not give it: KLEADER_NAME is in its environment.
     """
     if name is None and (name := os.environ.get("KLEADER_NAME") or None):
         namespace = namespace or os.environ.get("KLEADER_NAMESPACE") or None

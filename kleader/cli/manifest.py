@@ -46,19 +46,20 @@ Examples:
     (
         options.workload(
             "--image",
-            "The image of the container; it contains COMMAND, and kleader unless --inject is given.",
+            "The container's image, which contains COMMAND, and kleader unless --inject is given.",
             metavar="IMAGE",
             show_default="a placeholder",
         ),
         options.workload(
             "--inject",
-            "The image of kleader, from which an init container copies it; the container's image needs none.",
+            "The image of kleader, from which an init container copies it, so that the container's image needs none.",
             metavar="IMAGE",
         ),
         options.workload(
             "--image-volume",
             "With --inject: mount the image of kleader instead of copying it; needs Kubernetes 1.35 or a feature gate.",
             is_flag=True,
+            brief=False,
         ),
         options.workload(
             "--replicas",
@@ -68,33 +69,38 @@ Examples:
             default=2,
         ),
         options.workload(
-            "--cpu", "The processor time that each container requests.", type=types.quantity, default="50m"
+            "--cpu", "The processor time that each container requests.", type=types.quantity, default="50m", brief=False
         ),
         options.workload(
             "--memory",
-            "The memory that each container requests; kleader itself takes about 40Mi.",
+            "The memory that each container requests. kleader itself takes about 40Mi.",
             type=types.quantity,
             default="128Mi",
         ),
         options.workload(
             "--run-as-user",
-            "The user and group of the container's processes; none: the image's own user, which may be root.",
+            "The user and group of the container's processes. none: those of the image, which may be root.",
             type=types.uid,
             metavar="UID|none",
             default=str(workload.NOBODY),
+            brief=False,
         ),
         options.workload("--writable-root", "Let the container write everywhere, not only to /tmp.", is_flag=True),
         options.workload(
             "--flow-schema",
-            "Add a FlowSchema that keeps the election's requests ahead of load; needs a cluster administrator.",
+            "Also print a FlowSchema, which keeps the election's requests ahead of load. A cluster administrator has"
+            " to apply it.",
             is_flag=True,
+            brief=False,
         ),
         options.workload(
             "--kube-version",
-            "The cluster's version: a field that it does not know is left out, an object refused.",
+            "The cluster's version. Fields that it does not know are left out; objects that it does not know are"
+            " refused.",
             type=types.minor_version,
             metavar="1.N",
             show_default="1.29 or newer",
+            brief=False,
         ),
     )
 )

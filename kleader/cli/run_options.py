@@ -138,8 +138,8 @@ _ELECTION = (
     ),
     _election(
         "--wait",
-        "Give up acquiring after this time, with status 124. live: when the leader is observed alive, or with 125 when"
-        " the API server does not answer for a lease duration.",
+        "Give up acquiring after this time, with status 124. live: give up when the leader is observed alive, or, with"
+        " status 125, when the API server does not answer for a lease duration.",
         type=types.duration_or_live,
         metavar="DURATION|live",
         show_default="for ever",
@@ -180,7 +180,7 @@ _ELECTION = (
     _election("--no-release", "Let the lock expire at the end, instead of releasing it.", is_flag=True),
     _election(
         "--release",
-        "Release the lock at the end, which is the default; a leader-for-life lock is otherwise kept by the Pod.",
+        "Release the lock at the end. This is the default, except for a leader-for-life lock, which the Pod keeps.",
         is_flag=True,
     ),
 )
@@ -284,8 +284,8 @@ _MONITORING = (
     ),
     _monitoring(
         "--notify",
-        "Who notifies systemd, if kleader has NOTIFY_SOCKET. kleader: READY=1 once it stands by or leads. command: the"
-        " command alone, which then gets the variable.",
+        "Which program notifies systemd, if NOTIFY_SOCKET is set. kleader: it sends READY=1 when it waits or leads."
+        " command: the command sends it, and gets the variable.",
         type=click.Choice(["kleader", "command"]),
         default="kleader",
     ),

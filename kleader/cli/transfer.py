@@ -39,16 +39,16 @@ Examples:
             "Do not check that --to waits for the lock: for a candidate of client-go, or one with --no-register.",
             is_flag=True,
         ),
-        options.request("--timeout", "How long to wait for it to lead.", type=types.duration, default="2m"),
+        options.request("--timeout", "How long to wait until it leads.", type=types.duration, default="2m"),
     ),
     *options.ONE_LOCK,
 )
 def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
     """Ask the leader to hand the lock to a candidate that waits for it.
 
-    The leader of the lock NAME has to be a kleader. It stops its command first, and no other candidate can acquire the
-    lock in between. kleader checks before that IDENTITY waits and is healthy. If it does not take the lock within the
-    lease duration, any candidate may.
+    The leader of the lock NAME has to be a kleader. First kleader checks that IDENTITY waits and is healthy. Then the
+    leader stops its command, and no other candidate can acquire the lock in between. If IDENTITY does not take the lock
+    within the lease duration, any candidate may take it.
     """
     from kleader.cli import api_access, leader_requests, locate
     from kleader.election.request import can_lead
