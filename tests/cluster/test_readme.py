@@ -30,6 +30,10 @@ ONLY_PARSED = {  # and why; tests/unit/test_cli_readme.py parses every line
     "kubectl exec -n jobs beat-5d9c7b-x2x4k -- kleader check --name beat": "no kubelet runs a Pod here",
     "kubectl exec -n jobs POD -- kleader check --name beat": "no kubelet runs a Pod here",
     "kleader copy-to /kleader": "tests/standalone runs it, from the archive",
+    "make demo": "tests/process/test_demo.py runs kleader demo",
+    "make install": "tests/process/test_install.py",
+    "make image": "tests/standalone",
+    "skopeo copy oci-archive:dist/kleader-VERSION-linux-x86_64.oci.tar docker://registry.example/kleader": "no server",
     "source <(kleader completion zsh)": "tests/process/test_completion.py has the shells",
     "kleader completion fish | source": "tests/process/test_completion.py has the shells",
 }

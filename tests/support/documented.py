@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-_PROGRAMS = ("kleader ", "kubectl ", "source ")
+_PROGRAMS = ("kleader ", "kubectl ", "source ", "make ", "skopeo ")
 # A prompt, cron's columns, systemd's key.
 _BEFORE = re.compile(r"\$ |(?:[0-9*]+ ){4}[0-9*] +|ExecStart=/usr/local/bin/")
 _VARIABLE = re.compile(r"^KLEADER_\w+=\S+$", re.MULTILINE)  # of a crontab
