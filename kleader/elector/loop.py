@@ -189,8 +189,8 @@ class Loop:
         done = ""
         if self._requests and self._state and self._state.observed:  # the answer to the write that acquired it
             done = self._run_record.done(self._requests.lock, self._state.observed)
+        self._predecessor.log_handover(self._log, system.clock())  # before the supervisor logs what follows
         self._send(acquired._replace(done=done))
-        self._predecessor.log_handover(self._log, system.clock())
         if self._recorder:
             self._recorder.became_leader()
 

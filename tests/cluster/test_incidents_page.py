@@ -140,7 +140,7 @@ def test_each_incident_of_the_manual_page_is_what_kleader_logs(
 ) -> None:
     """The page has every line of every process; the lines of one process are in its order.
 
-    The elector writes that it acquired the lock, while the supervisor starts the command: in any order.
+    The elector's line about the handover is written by a thread, as stderr is a file here, and may come later.
     """
 
     def scenario(fleet: Fleet, name: str) -> None:

@@ -287,6 +287,17 @@ def test_the_electors_kill_at_moves_only_forward(elector: Loop) -> None:
     assert dog.kill_at == now + 100
 
 
+def test_the_log_names_the_previous_leader_before_the_supervisor_knows_that_it_leads(
+    elector: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator reads of the handover first, and then of the command that starts."""
+    order: list[str] = []
+    monkeypatch.setattr(elector._predecessor, "log_handover", lambda *_: order.append("logged"))
+    monkeypatch.setattr(elector, "_send", lambda _: order.append("sent"))
+    elector._perform(e.Acquired(0.0, 60.0, 90.0, "7", 0, 0))
+    assert order == ["logged", "sent"]
+
+
 def test_the_elector_knows_the_supervisors_kill_at(elector: Loop) -> None:
     """A stopped one does not hear of renewals, and is killed by the kernel when the last one that it heard of ends."""
     dog, now = elector._watchdog, system.clock()
