@@ -18,8 +18,8 @@ _ANSWER_SECONDS = 1.0
 EPILOG = """
 \b
 Exit status:
-  0       that kleader leads: its command runs, and its deadline has not passed
-  1       that kleader does not lead
+  0       it leads: its command runs, and its deadline has not passed
+  1       it does not lead
   2       usage
   125     no kleader answers in time, or several locks run here: give --name
 """
