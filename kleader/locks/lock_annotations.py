@@ -54,9 +54,9 @@ def recommendation(record: Record, identity: str) -> str:
 
 
 def recommended(found: dict[str, Any], record: Record) -> str:
-    """The candidate that the object with this record recommends; "" if it is not a release, or recommends none."""
+    """The candidate that the release with this record recommends; "" for none: the annotation is of another record."""
     text, time = annotation(found, RECOMMENDED), record.renewed
-    if record.holder or time is None or not (_YEAR_1 <= time < _YEAR_10000) or not isinstance(text, str):
+    if time is None or not (_YEAR_1 <= time < _YEAR_10000) or not isinstance(text, str):
         return ""
     released, _, identity = text.partition(" ")
     return identity if released == micro_time(time) else ""

@@ -1,5 +1,6 @@
 """`python -m tests.node`: rollouts and deletions of three Pods, kleader's beside client-go's, on one node, in one run.
 
+A kleader with --no-register recommends no standby when it releases the lock: what a rollout costs without that.
 kleader is injected into the foreign image, as README.md does it. Needs what tests/node/conftest.py names, and
 $KLEADER_TEST_GLIBC_IMAGE, an image whose C library client-go's program finds.
 """
@@ -23,6 +24,8 @@ from tests.support.controlplane import given_kubeconfig
 from tests.support.plane import GivenPlane
 from tests.support.processes import PATIENCE, wait_until
 
+KINDS = ("kleader", "kleader --no-register", "client-go")
+ROLLOUT, DELETION = "rollout", "deletion of the leader's Pod"
 BETWEEN = 3.0  # seconds: what the last trial started comes to rest
 
 
@@ -49,7 +52,7 @@ class Fleet:
         """Apply what `kleader manifest` prints; for client-go with its program in the place of kleader."""
         command = [f"{SHARED}/command", f"{SHARED}/journal"]
         images = [f"--inject={IMAGE}", f"--image={os.environ['KLEADER_TEST_FOREIGN_IMAGE']}"]
-        objects = self._namespace.manifest("--replicas=3", *images, "--", *command)
+        objects = self._namespace.manifest("--replicas=3", *images, *self.kind.split()[1:], "--", *command)
         (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
         spec = deployment["spec"]["template"]["spec"]
         self._namespace.share(spec)
@@ -115,7 +118,8 @@ def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=10)
-    trials = parser.parse_args().trials
+    parser.add_argument("--rollouts", action="store_true", help="no deletions")
+    args = parser.parse_args()
     kubeconfig = given_kubeconfig()
     if not kubeconfig:
         print("KLEADER_TEST_KUBECONFIG is not set", file=sys.stderr)  # noqa: T201
@@ -123,16 +127,16 @@ def main() -> int:
     plane = GivenPlane(kubeconfig)
     plane.start()
     machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    print(f"{trials} trials of each, 3 Pods, default timings; {machine}")  # noqa: T201
-    fleets = [Fleet(Namespace(plane), kind) for kind in ("kleader", "client-go")]
+    print(f"{args.trials} trials of each, 3 Pods, default timings; {machine}")  # noqa: T201
+    fleets = [Fleet(Namespace(plane), kind) for kind in KINDS]
     try:
         for fleet in fleets:
             fleet.start()
-        for what in ("deletion of the leader's Pod", "rollout"):
+        for what in (ROLLOUT,) if args.rollouts else (DELETION, ROLLOUT):
             gaps: dict[str, list[list[float]]] = {fleet.kind: [] for fleet in fleets}
-            for _ in range(trials):
+            for _ in range(args.trials):
                 for fleet in fleets:
-                    gaps[fleet.kind].append(fleet.roll() if what == "rollout" else fleet.delete_leader())
+                    gaps[fleet.kind].append(fleet.roll() if what == ROLLOUT else fleet.delete_leader())
             for kind, each in gaps.items():
                 every = sorted(gap for one in each for gap in one)
                 handovers = " ".join(str(len(one)) for one in each)

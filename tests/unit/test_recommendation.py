@@ -113,6 +113,7 @@ class Api:
 
     shows: list[dict[str, Any] | WatchError | None]
     sets: dict[str, dict[str, Any] | LockError]
+    failures: list[LockError]  # of the first calls
     read: list[str]
 
     def __init__(self, _credentials: Credentials, *, shared: bool) -> None:
@@ -131,7 +132,7 @@ class Api:
         name = target.rpartition("/")[2]
         Api.read.append(name)
         await asyncio.sleep(0)
-        found = Api.sets.get(name, LockError(Kind.MISSING, "there is none"))
+        found = Api.failures.pop() if Api.failures else Api.sets.get(name, LockError(Kind.MISSING, "there is none"))
         if isinstance(found, LockError):
             raise found
         return found
@@ -141,7 +142,7 @@ class Api:
 
 @pytest.fixture(autouse=True)
 def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    Api.shows, Api.sets, Api.read = [], {OLD: set_of("1"), NEW: set_of("2")}, []
+    Api.shows, Api.sets, Api.failures, Api.read = [], {OLD: set_of("1"), NEW: set_of("2")}, [], []
     monkeypatch.setattr(recommendation, "ApiClient", Api)
     monkeypatch.setattr(recommendation, "_DELAY_SECONDS", 0)
     monkeypatch.setattr(Backoff, "pause", lambda *_: 3600)
@@ -272,6 +273,15 @@ def test_replica_sets_that_cannot_be_read_leave_the_order_of_the_list_and_one_li
         leader = Leader()
         assert await leader.rests() == f"{OLD}/1"
         assert len(leader.log.of("WARNING")) == isinstance(error, ForbiddenError)
+
+    play(story())
+
+
+def test_a_replica_set_whose_read_had_no_answer_is_read_again_when_the_list_changes() -> None:
+    async def story() -> None:
+        Api.shows = [listed(of(OLD, 1), of(NEW, 1)) for _ in range(2)]
+        Api.failures = [LockError(Kind.UNREACHABLE, "no")]
+        assert await Leader().rests() == f"{NEW}/1"
 
     play(story())
 
