@@ -12,6 +12,7 @@ import signal
 import time
 
 from kleader import system
+from kleader.backoff import Backoff
 from kleader.election.duration import text
 from kleader.election.protocol import Acquired, AcquireFailed, AllProcessesExited, Lost, NewLeader, Released, Restart
 from kleader.elector import run_record
@@ -107,13 +108,14 @@ class FileElector:
                 raise _WaitIsOver
             self._set_alarm()
             file_lock.acquire(self._fd, wait=True)
-        pause = 0.001  # the last leader's end lets go of the path a moment before or after the lock
+        backoff = Backoff(0.001, _RETRY_EVERY)  # the last leader's end frees the path a moment before or after the lock
         keys: list[int] = []
         while file_lock.in_place(self._fd, plan.file):
             keys = keys or path_lock.path_keys(plan.file)  # once: in two orders, two could wait for each other
             if path_lock.acquire_path(self._path_fds, keys):
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 return file_lock.in_place(self._fd, plan.file)
+            pause = backoff.pause()
             if pause >= _RETRY_EVERY:
                 self._log.repeated(
                     "the lock file was removed or replaced while a leader holds it: waiting for that leader's end",
@@ -123,7 +125,6 @@ class FileElector:
                     raise _WaitIsOver
             self._set_alarm()  # not before the first try: a short --wait takes what is free
             time.sleep(pause)
-            pause = min(_RETRY_EVERY, 2 * pause)
         return False
 
     @property
