@@ -81,7 +81,7 @@ class Recommendation:
             return []
         known = registry.candidates(self._found, self._lock.server_time or time.time_ns() // 1000)
         waiting = registry.of_lock(known, self._plan.lock)
-        return [each for each in waiting if each.is_ready and each.identity != self._plan.identity]
+        return [entry for entry in waiting if entry.is_ready and entry.identity != self._plan.identity]
 
     async def _keep(self) -> None:
         await asyncio.sleep(_DELAY_SECONDS)
@@ -96,7 +96,7 @@ class Recommendation:
                         async for found in states:
                             self._found = found or {}
                             self._choose()
-                            if self._pods != {each.pod for each in self._standbys}:  # else an entry was only renewed
+                            if self._pods != {entry.pod for entry in self._standbys}:  # else an entry was only renewed
                                 await self._read_revisions(self._api)
                 except WatchError as error:
                     self._report(f"grant watch on the Lease {name}", error, denied=error.ended.denied)
@@ -109,7 +109,7 @@ class Recommendation:
         """Those of the standbys' ReplicaSets, where there are several."""
         namespace = (self._plan.in_pod and self._plan.in_pod[0]) or self._lock.namespace
         collection = f"/apis/apps/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/replicasets"
-        self._pods = {each.pod for each in self._standbys}
+        self._pods = {entry.pod for entry in self._standbys}
         names = sorted({*map(replica_set, self._pods)} - {""})
         found: dict[str, Revision] = {}
         async with self._one_call:
@@ -147,8 +147,8 @@ def best(standbys: Sequence[Registered], revisions: Mapping[str, Revision]) -> s
     The highest priority first, then the newest template of each Deployment, then the order of ``standbys``.
     ``revisions``: by the name of the ReplicaSet, as far as they are known.
     """
-    highest = max((each.priority for each in standbys), default=0)
-    equal = [(each.identity, revisions.get(replica_set(each.pod))) for each in standbys if each.priority == highest]
+    highest = max((entry.priority for entry in standbys), default=0)
+    equal = [(entry.identity, revisions.get(replica_set(entry.pod))) for entry in standbys if entry.priority == highest]
     newest = dict(sorted(revision for _, revision in equal if revision))  # the last one of a Deployment stays
     best_ones = [identity for identity, known in equal if not known or known.number == newest[known.deployment]]
     return best_ones[0] if best_ones else ""
@@ -165,6 +165,6 @@ def revision_of(found: dict[str, Any]) -> Revision | None:
     metadata = string_map(found.get("metadata"))
     number = string_map(metadata.get("annotations")).get(_REVISION)
     owners = metadata.get("ownerReferences")
-    uids = [each.get("uid") for each in map(string_map, owners if isinstance(owners, list) else ())]
+    uids = [owner.get("uid") for owner in map(string_map, owners if isinstance(owners, list) else ())]
     is_number = isinstance(number, str) and re.fullmatch(r"\d{1,18}", number, re.ASCII)
     return Revision(str(uids[0]), int(str(number))) if is_number and len(uids) == 1 else None

@@ -74,9 +74,9 @@ def from_text(text: object) -> Registered | None:
         if not isinstance(found, dict):
             return None
         words = [found.get(name, "") for name in ("identity", "lock", "state", "pod", "version")]
-        if not all(isinstance(each, str) and len(each) <= _MAX_TEXT_CHARS for each in words):
+        if not all(isinstance(word, str) and len(word) <= _MAX_TEXT_CHARS for word in words):
             return None
-        identity, lock, state, pod, version = (each.encode(errors="replace").decode() for each in words)
+        identity, lock, state, pod, version = (word.encode(errors="replace").decode() for word in words)
         priority = found.get("priority", 0)
         since, renewed = parse_time(found["since"]), parse_time(found["renewed"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -95,19 +95,19 @@ def is_registry(found: dict[str, Any]) -> bool:
 
 def candidates(found: dict[str, Any], now: int) -> list[Registered]:
     """The candidates in a registry that are not out of date, the best standby first."""
-    valid = (each for each in _entries(found).values() if _age(each, now) < _VALID_SECONDS[each.state])
+    valid = (entry for entry in _entries(found).values() if _age(entry, now) < _VALID_SECONDS[entry.state])
     return sorted(valid, key=_rank)
 
 
 def of_lock(found: Iterable[Registered], lock: str) -> list[Registered]:
     """Those that compete for a lock of this kind: for the same objects, or for one of two."""
     wanted = set(MULTILOCKS.get(lock, (lock,)))
-    return [each for each in found if wanted.intersection(MULTILOCKS.get(each.lock, (each.lock,)))]
+    return [entry for entry in found if wanted.intersection(MULTILOCKS.get(entry.lock, (entry.lock,)))]
 
 
 def outdated_keys(found: dict[str, Any], now: int) -> list[str]:
     """The annotations of candidates that have ended without a word long ago."""
-    return [key for key, each in _entries(found).items() if _age(each, now) > _LONGEST_SECONDS]
+    return [key for key, entry in _entries(found).items() if _age(entry, now) > _LONGEST_SECONDS]
 
 
 async def read_registry(api: ApiClient, namespace: str, lock_name: str, timeout: float) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _annotations(found: dict[str, Any]) -> dict[str, Any]:
 def _entries(found: dict[str, Any]) -> dict[str, Registered]:
     """The annotations that describe a candidate."""
     entries = {key: from_text(text) for key, text in _annotations(found).items() if key.startswith(_ENTRY)}
-    return {key: each for key, each in entries.items() if each}
+    return {key: entry for key, entry in entries.items() if entry}
 
 
 def _age(candidate: Registered, now: int) -> float:

@@ -58,7 +58,7 @@ def request_permissions(lock: str, name: str, *, transfers: bool = False) -> tup
     """For a request to the lock's leader (``resign``, ``transfer``), and for clearing the lock of a dead one."""
     permissions = (permission for resource in _resources(lock) for permission in _of_object(resource, name))
     standbys = Permission(_COORDINATION, "leases", "get", registry_name(name), "transfer needs --to and --force")
-    return (*(each for each in permissions if each.verb != "create"), *([standbys] if transfers else ()))
+    return (*(grant for grant in permissions if grant.verb != "create"), *([standbys] if transfers else ()))
 
 
 def event_permissions() -> tuple[Permission, ...]:

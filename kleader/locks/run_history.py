@@ -95,11 +95,11 @@ def write(runs: Sequence[Run]) -> str:
 
 def add(runs: Sequence[Run], run: Run) -> list[Run]:
     """The runs with one more, within the bounds. The latest success stays, however many failures came after it."""
-    known = [_bounded(run), *(each for each in runs if each.token != run.token)]
-    success = next((i for i, each in enumerate(known) if each.succeeded), 0)
+    known = [_bounded(run), *(earlier for earlier in runs if earlier.token != run.token)]
+    success = next((i for i, earlier in enumerate(known) if earlier.succeeded), 0)
     chosen: list[int] = []
     for i in sorted(range(len(known)), key=lambda i: i not in {0, success}):
-        if len(chosen) < MAX_RUNS and len(write([known[each] for each in (*chosen, i)]).encode()) <= MAX_HISTORY_BYTES:
+        if len(chosen) < MAX_RUNS and len(write([known[k] for k in (*chosen, i)]).encode()) <= MAX_HISTORY_BYTES:
             chosen.append(i)
     return [known[i] for i in sorted(chosen)]
 
@@ -129,7 +129,7 @@ def as_json(runs: Sequence[Run]) -> list[dict[str, object]]:
 
 def from_json(found: object) -> list[Run]:
     """The runs in a list of JSON; what is none is left out."""
-    runs = [_run(each) for each in found[:MAX_RUNS]] if isinstance(found, list) else []
+    runs = [_run(entry) for entry in found[:MAX_RUNS]] if isinstance(found, list) else []
     return [run for run in runs if run]
 
 
@@ -143,7 +143,7 @@ def _run(found: object) -> Run | None:
         return None
     names = [found.get(name) for name in ("identity", "token", "key", "reason")]
     status = found.get("status")
-    if not all(isinstance(each, str) for each in names) or not isinstance(status, int) or isinstance(status, bool):
+    if not all(isinstance(name, str) for name in names) or not isinstance(status, int) or isinstance(status, bool):
         return None
     if not found["token"] or not 0 <= status <= 255:  # noqa: PLR2004 - of a process
         return None
@@ -159,7 +159,7 @@ def _run(found: object) -> Run | None:
 
 
 def _bounded(run: Run) -> Run:
-    identity, token, key = (_text(each)[:_MAX_NAME_CHARS] for each in (run.identity, run.token, run.key))
+    identity, token, key = (_text(name)[:_MAX_NAME_CHARS] for name in (run.identity, run.token, run.key))
     return run._replace(identity=identity, token=token, key=key, reason=_text(run.reason)[:_MAX_REASON_CHARS])
 
 

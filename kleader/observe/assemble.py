@@ -52,7 +52,7 @@ def _combine(primary: LockSnapshot, lease: LockSnapshot) -> LockSnapshot:
         first.holder if agree else UNKNOWN,
         max(first.duration, second.duration),
         first.acquired,
-        max((each for each in (first.renewed, second.renewed) if each is not None), default=None),
+        max((renewed for renewed in (first.renewed, second.renewed) if renewed is not None), default=None),
         max(first.transitions, second.transitions),
     )
     return LockSnapshot(

@@ -78,7 +78,7 @@ def _pod_owned(found: dict[str, Any]) -> LockSnapshot | None:
             return Record()
         owner = owner_of(metadata.get("ownerReferences"))
         if owner is None:
-            names = ", ".join(f"the {each.get('kind')} {each.get('name')}" for each in owners) or "no object"
+            names = ", ".join(f"the {owner.get('kind')} {owner.get('name')}" for owner in owners) or "no object"
             msg = f"its owner is {names}, and not one Pod"
             raise MalformedRecordError(msg)
         acquired = None
@@ -105,7 +105,7 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
     uid, version = (str(metadata.get(key) or "") for key in ("uid", "resourceVersion"))
     annotations = string_map(metadata.get("annotations"))
     incarnation = annotations.get(INCARNATION)
-    last_write = max(_dicts(metadata.get("managedFields")), key=lambda each: str(each.get("time") or ""), default={})
+    last_write = max(_dicts(metadata.get("managedFields")), key=lambda entry: str(entry.get("time") or ""), default={})
     record, fault, handed_over = Record(), "", False
     try:
         record = read()
@@ -131,4 +131,4 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
 
 
 def _dicts(found: object) -> list[dict[str, Any]]:
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

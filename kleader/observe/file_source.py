@@ -112,4 +112,4 @@ def _flocked_files() -> frozenset[str]:
         raise LockError(Kind.PERMANENT, "this system does not list locked files: ask for a lock at the API")
     with open("/proc/locks", encoding="utf-8") as lines:
         fields = [line.split() for line in lines]
-    return frozenset(each[5] for each in fields if len(each) > 5 and each[1] == "FLOCK")  # noqa: PLR2004 - a waiting process's line has "->" there
+    return frozenset(line[5] for line in fields if len(line) > 5 and line[1] == "FLOCK")  # noqa: PLR2004 - a waiting process's line has "->" there

@@ -101,7 +101,7 @@ class LockTracker:
     def next_at(self) -> float:
         """When the next :meth:`tick` may have something to report; infinite if that is not known."""
         expiries = [] if self._unreachable else [tracked.expires_at for tracked in self._tracked.values()]
-        settled = [each.differing[0] + _SETTLE_SECONDS for each in self._tracked.values() if each.differing]
+        settled = [tracked.differing[0] + _SETTLE_SECONDS for tracked in self._tracked.values() if tracked.differing]
         return min([*expiries, *settled], default=math.inf)
 
     def statuses(self, now: float, wall: int) -> list[LockStatus]:
@@ -167,7 +167,7 @@ class LockTracker:
                 yield _appeared(known, now, wall, is_first=is_first)
             elif lock.record.holder == UNKNOWN != known.snapshot.record.holder:
                 known.differing = known.differing[0] if known.differing else now, lock
-                parts = [each for each in objects if each.key[1:] == key[1:]]
+                parts = [part for part in objects if part.key[1:] == key[1:]]
                 if known.emptied_at is None and not all(part.record.holder for part in parts):
                     known.emptied_at = now
             else:

@@ -32,9 +32,9 @@ def wanted(queue: system.Signals) -> list[system.SignalInfo]:
     """The signals that have arrived, without those that are only for kleader itself."""
     me = os.getpid()  # its own SIGPIPE: the log met a closed pipe
     return [
-        each
-        for each in queue.read()
-        if each.number not in _OWN and not (each.number == signal.SIGPIPE and each.sender == me)
+        info
+        for info in queue.read()
+        if info.number not in _OWN and not (info.number == signal.SIGPIPE and info.sender == me)
     ]
 
 

@@ -35,7 +35,7 @@ class Terminal:
         if self._foreground() != os.getpgrp():
             return False
         own = {os.getpid(), *self._own}
-        return not any(each.group == os.getpgrp() and each.pid not in own for each in system.processes().values())
+        return not any(other.group == os.getpgrp() and other.pid not in own for other in system.processes().values())
 
     def give(self, group: int) -> None:
         """Make ``group`` the foreground. SIGTTOU has to be blocked: else it would stop the caller."""

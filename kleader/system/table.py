@@ -28,15 +28,15 @@ class Process(NamedTuple):
 def descendants(table: dict[int, Process], roots: Collection[int], but: Collection[int]) -> list[Process]:
     """All processes in ``table`` below ``roots``, parents first, without those in ``but`` and what is below them."""
     children: dict[int, list[Process]] = {}
-    for each in table.values():
-        children.setdefault(each.parent, []).append(each)
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
     seen = {*roots, *but}
     parents = [*roots]
     for parent in parents:
-        for each in children.get(parent, ()):
-            if each.pid not in seen:
-                seen.add(each.pid)
-                found.append(each)
-                parents.append(each.pid)
+        for process in children.get(parent, ()):
+            if process.pid not in seen:
+                seen.add(process.pid)
+                found.append(process)
+                parents.append(process.pid)
     return found
