@@ -368,7 +368,7 @@ _LOCK_DELAY = [
         "state.observed is not write.base or step.now.boot >= ...",
         "state.observed is not write.base",
         "test_a_write_answered_after_its_renew_deadline_begins_no_term()",
-        rare="the supervisor's start gate refuses such a term too",
+        rare="the supervisor's exec barrier refuses such a term too",
     ),
     _ACQUIRE(
         "an overtaken answer starts nothing",
@@ -458,7 +458,7 @@ _LOCK_DELAY = [
         "state.t0 > -inf and state.permitted and not creates_again",
         "state.t0 > -inf and not creates_again",
         "election_coordinated.py::test_an_unanswered_write_over_a_living_leader_is_not_released()",
-        rare="likewise",
+        rare="a candidate ends in that moment: tests/model and tests/explore find it",
     ),
     _RELEASE(
         "rule 7: a creation without an answer is not released",
@@ -466,7 +466,7 @@ _LOCK_DELAY = [
         "state.t0 > -inf and state.permitted and not creates_again",
         "state.t0 > -inf and state.permitted",
         "test_an_unanswered_acquisition_is_not_released_while_an_earlier_holder_may_run()",
-        rare="it is deleted and created anew as its candidate ends",
+        rare="it is deleted and created again as its candidate ends",
     ),
     _RELEASE(
         "rule 7: an acquiring write without an answer is released where its command could start",
@@ -489,7 +489,7 @@ _LOCK_DELAY = [
         "failure.kind is Kind.UNREACHABLE or failure.partly_done",
         "failure.kind is Kind.UNREACHABLE",
         "election_own_record.py::test_a_record_restored_after_a_half_done_release_is_not_released_again('')",
-        rare="a label comes between the two halves, hands before the next read",
+        rare="a label comes between the two writes, and a manual edit before the next read",
     ),
     _RELEASE(
         "rule 7: a multilock of which one object is missing is not released",
@@ -611,7 +611,7 @@ _LOCK_DELAY = [
         "is_mine",
         "election_coordinated.py"
         "::test_a_candidate_nominated_under_an_old_annotation_does_not_lead_on_in_plain_election()",
-        rare="who led in between has put another incarnation there",
+        rare="the leader in between has put another incarnation there",
     ),
 ]
 
@@ -960,7 +960,7 @@ _OF_A_MULTILOCK = [
         "any(part is None or part.unwritten for part in pair)",
         "any(part is None for part in pair)",
         "test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(Server(), 'leases')",
-        rare="hands take the record out of one object while its leader releases the other, or hands it over",
+        rare="an operator takes the record out of one object while its leader releases the other, or hands it over",
     ),
     _MULTI(
         "a multilock: after a refused write of the primary the secondary is not written",

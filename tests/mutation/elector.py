@@ -29,7 +29,7 @@ MUTANTS = [
         "unit/test_lease_candidate.py::"
         "test_observation_during_the_answer_to_a_ping_decides_on_further_renewals[nothing]",
     ),
-    # --- what is told beside the lock
+    # --- Events, the Pod label, the registration
     Guard(
         "no best-effort request ends a term",
         "elector.best_effort:BestEffortCall.run",
@@ -58,7 +58,7 @@ MUTANTS = [
         "True",
         "unit/test_successor_choice.py::test_a_candidate_that_does_not_wait_is_refused",
     ),
-    # --- its words with the supervisor
+    # --- its link to the supervisor
     Guard(
         "an elector ignores messages of another term",
         "elector.loop:Loop._on_message",
@@ -101,7 +101,7 @@ MUTANTS = [
         "pass",
         "process/test_elector.py::test_elector_has_a_session_of_its_own_and_ignores_signals",
     ),
-    # --- the file lock's guard
+    # --- the elector of the file lock
     Guard(
         "after a supervisor's death the tree is killed before the file lock is free",
         "elector.file_elector:FileElector._lead",

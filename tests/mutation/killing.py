@@ -141,7 +141,7 @@ MUTANTS = [
         "True",
         "unit/test_watchdog.py::test_the_elector_kills_no_cgroup_that_has_a_process_older_than_kleader",
     ),
-    # --- who is dead
+    # --- which processes are dead
     Guard(
         "a traced zombie with one thread is dead",
         "procs.tree_killer:TreeKiller.poll",
@@ -156,7 +156,7 @@ MUTANTS = [
         "all(map(system.dead_for_good, children))",
         "unit/test_tree_killer.py::test_an_orphan_of_a_traced_zombie_is_found",
     ),
-    # --- who is spared
+    # --- which processes are excluded
     Guard(
         "a process that existed before kleader is not killed",
         "procs.tree_killer:ProcessTree.children",

@@ -85,7 +85,7 @@ MUTANTS = [
         "self.version.partition('/')[2]",
         "unit/test_multi.py::test_the_fencing_token_is_the_version_of_the_primary",
     ),
-    # --- the road
+    # --- the connection
     Guard(
         "each address of an API server is tried, although the first one is silent",
         "kube.dial:_first_connected",

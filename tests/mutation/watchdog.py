@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutation.guard import Guard
 
 MUTANTS = [
-    # --- the second guard
+    # --- the watchdog
     Guard(
         "the watchdog asks before it kills",
         "elector.watchdog:Watchdog.check",
@@ -139,7 +139,7 @@ MUTANTS = [
         "pass",
         "unit/test_elector_loop.py::test_a_replacement_elector_kills_the_processes_that_its_predecessor_knew",
     ),
-    # --- whom it sweeps
+    # --- which processes it kills
     Guard(
         "a supervisor is known by its start time, too",
         "procs.process_tracker:ProcessTracker.kill_supervisor",
