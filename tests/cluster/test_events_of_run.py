@@ -66,7 +66,7 @@ def events(place: Place) -> list[Object]:
     return [each for each in found if each["involvedObject"]["name"] == place.name]
 
 
-def wait_told(place: Place, message: str, count: int = 1) -> None:
+def wait_for_event(place: Place, message: str, count: int = 1) -> None:
     """Return once there are so many Events with this message on each of the lock's objects."""
     number = count * len(place.kinds)
     wait_until(lambda: sum(each["message"] == message for each in events(place)) >= number, f"{number} of {message}")
@@ -83,10 +83,10 @@ def test_each_object_of_a_lock_gets_events_when_leading_begins_and_ends(
     """Once a term; test_events.py has the rest of what client-go writes to the letter."""
     place = Place(plane, namespace, lock)
     process = run(processes, place, permitted(place), "--on-loss=wait")
-    wait_told(place, BECAME)
+    wait_for_event(place, BECAME)
     seize(place)
-    wait_told(place, BECAME, 2)
-    wait_told(place, STOPPED)
+    wait_for_event(place, BECAME, 2)
+    wait_for_event(place, STOPPED)
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
     usual = (
@@ -132,7 +132,7 @@ def test_coordinated_and_leader_for_life_locks_have_events(
     argv = [sys.executable, "-m", "kleader", "run", *options, "--name=x", "--identity=a", *QUICK]
     argv += [f"--kubeconfig={plane.kubeconfig(namespace=namespace)}", "--", "sleep", "600"]
     process = processes.start(argv, env={"POD_NAME": "a", "POD_NAMESPACE": namespace})
-    wait_told(place, BECAME)
+    wait_for_event(place, BECAME)
     uid = place.objects()[0]["metadata"]["uid"]
     process.signal(signal.SIGTERM)
     assert process.wait() == TERM
@@ -156,14 +156,14 @@ def test_a_replacement_elector_writes_only_the_event_of_the_end(
 ) -> None:
     place = Place(plane, namespace, "lease")
     process = run(processes, place, permitted(place), "--on-loss=wait")
-    wait_told(place, BECAME)
+    wait_for_event(place, BECAME)
     os.kill(elector(process), signal.SIGKILL)
     process.wait_log("elector_replaced")
     before = place.versions()
     wait_until(lambda: place.versions() != before, "a renewal")
     seize(place)
-    wait_told(place, BECAME, 2)
-    wait_told(place, STOPPED)
+    wait_for_event(place, BECAME, 2)
+    wait_for_event(place, STOPPED)
     assert sorted(each["message"] for each in events(place)) == [BECAME, BECAME, STOPPED]
 
 
@@ -178,7 +178,7 @@ def test_without_event_permission_one_warning_is_the_only_change(
         process = run(processes, place, user, "--on-loss=wait")
         process.wait_log("command_started")
         if name == "may":
-            wait_told(place, BECAME)
+            wait_for_event(place, BECAME)
         else:
             process.wait_err("grant create on events")
         seize(place)

@@ -44,7 +44,7 @@ def run(processes: Processes, place: Place, config: object, *options: str) -> Pr
     return processes.start([*argv, f"--kubeconfig={config}", "--", "echo", "ran"], name=place.name)
 
 
-def held_by_somebody() -> Entry:
+def held_by_another() -> Entry:
     """For ten minutes from now, by everybody's clock."""
     now = time.time() - NOON / SECOND
     return Entry("somebody", 600, now, now, 3)
@@ -105,7 +105,7 @@ def test_each_missing_permission_is_reported_in_coordinated_election(
         place = Place(own_plane, namespace, COORDINATED, f"x{number}")
         permission = next(each for each in place.needed() if each[:3] == missing[:3])
         if permission[1:3] == ("leasecandidates", "get"):  # a candidate of this name has crashed
-            place.plant(held_by_somebody())
+            place.plant(held_by_another())
             own_plane.api.create(lease_candidate(namespace, f"c{number}", place.name))
         user, config = without(own_plane, place, permission)
         patience = "--wait=60s" if permission.without or permission[1:3] == ("leases", "create") else "--wait=12s"
@@ -133,7 +133,7 @@ def test_printed_role_suffices_to_acquire_hand_over_and_release_each_lock(
     place = Place(own_plane, namespace, lock)
     users = [place.user() for _ in range(2)]
     assert run(processes, place, own_plane.kubeconfig(users[0], namespace)).wait() == 0
-    place.write(held_by_somebody())
+    place.write(held_by_another())
     second = run(processes, place, own_plane.kubeconfig(users[1], namespace))
     second.wait_log("leader_observed", r"is somebody\b")
 

@@ -70,7 +70,7 @@ def kubectl() -> Path:
     return binaries(KUBECTL) / KUBECTL
 
 
-class Desk:
+class Shell:
     """A directory, an environment and a cluster in which each line can be pasted into a shell."""
 
     def __init__(self, plane: Plane, kubectl: Path, directory: Path, processes: Processes) -> None:
@@ -142,31 +142,31 @@ class Desk:
 
 
 @pytest.fixture
-def desk(plane: Plane, kubectl: Path, tmp_path: Path, processes: Processes) -> Desk:
-    return Desk(plane, kubectl, tmp_path, processes)
+def shell(plane: Plane, kubectl: Path, tmp_path: Path, processes: Processes) -> Shell:
+    return Shell(plane, kubectl, tmp_path, processes)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.place}: {line.text}")
-def test_each_documented_command_line_works(line: Line, desk: Desk) -> None:
+def test_each_documented_command_line_works(line: Line, shell: Shell) -> None:
     """Each is given to a shell as it is, with a name for each placeholder."""
     text = re.sub("|".join(rf"\b{place}\b" for place in PLACES), lambda found: PLACES[found[0]], line.text)
-    desk.prepare(text)
+    shell.prepare(text)
     effect = next((effect for pattern, effect in EFFECTS.items() if re.search(pattern, text)), "")
     if "--watch" in text or "events" in text:  # the one does not end, the other may be early
-        _until_it_shows(effect, text, desk)
+        _until_it_shows(effect, text, shell)
         return
-    done = desk.paste(text)
+    done = shell.paste(text)
     assert done.wait() == ("kubectl diff" in text), done.out + done.err
     assert re.search(effect, done.out, re.MULTILINE), done.out + done.err
 
 
-def _until_it_shows(effect: str, text: str, desk: Desk) -> None:
+def _until_it_shows(effect: str, text: str, shell: Shell) -> None:
     """Paste a line again and again, or read what it goes on to print."""
-    started = [desk.paste(text)]
+    started = [shell.paste(text)]
 
     def shown() -> bool:
         if not started[-1].running and not re.search(effect, started[-1].out, re.MULTILINE):
-            started.append(desk.paste(text))
+            started.append(shell.paste(text))
         return bool(re.search(effect, started[-1].out, re.MULTILINE))
 
     wait_until(shown, f"{effect!r} from {text}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Process
 
 
-def told(process: Process) -> dict[str, Any]:
+def acquisition(process: Process) -> dict[str, Any]:
     """What it said when it had acquired the lock."""
     lines = [json.loads(line) for line in process.err.splitlines() if line.startswith("{")]
     (line,) = [each for each in lines if "leaderless" in each]
@@ -31,7 +31,7 @@ def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fl
     assert first.wait() == 0
     fleet.witness.wait_start(2)
     second.wait_err('"leaderless"')
-    line = told(second)
+    line = acquisition(second)
     (_, _, gap) = fleet.witness.handovers()[0]
     assert (line["predecessor"], line["gave_up"]) == ("first", True)
     assert 0 <= line["leaderless"] <= gap / 1e9
@@ -40,7 +40,7 @@ def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fl
     kill_whole(second)
     fleet.witness.wait_start(3)
     third.wait_err('"leaderless"')
-    line = told(third)
+    line = acquisition(third)
     assert (line["predecessor"], line["gave_up"]) == ("second", False)
     assert line["leaderless"] >= fleet.spec()["leaseDurationSeconds"]
     fleet.witness.check(terms=3)

@@ -175,24 +175,24 @@ def as_pid_1(process: Process) -> int:
     return descendants(process.pid)[0]
 
 
-def guard_of(candidate: Process) -> int:
+def file_elector_of(candidate: Process) -> int:
     """The pid of its guard, once there is one."""
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = guards_of(candidate)
+        found[:] = file_electors_of(candidate)
         return bool(found)
 
     wait_until(look, "a guard")
     return found[0]
 
 
-def guards_of(candidate: Process) -> list[int]:
+def file_electors_of(candidate: Process) -> list[int]:
     """The pids of its guards: none before its start and after its end, two while one replaces another."""
-    return [pid for pid in descendants(candidate.pid) if is_guard(pid)]
+    return [pid for pid in descendants(candidate.pid) if is_file_elector(pid)]
 
 
-def is_guard(pid: int) -> bool:
+def is_file_elector(pid: int) -> bool:
     """One that has ended meanwhile is none."""
     try:
         return os.getsid(pid) == pid and "supervise" in words(pid)
@@ -200,19 +200,19 @@ def is_guard(pid: int) -> bool:
         return False
 
 
-def keeper_of(candidate: Process) -> int:
+def subreaper_of(candidate: Process) -> int:
     """The pid of who keeps its standby or a hook: neither the command, elector nor guard, which lead other groups."""
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = [pid for pid in descendants(candidate.pid) if is_keeper(pid)]
+        found[:] = [pid for pid in descendants(candidate.pid) if is_subreaper(pid)]
         return bool(found)
 
     wait_until(look, "a keeper")
     return found[0]
 
 
-def is_keeper(pid: int) -> bool:
+def is_subreaper(pid: int) -> bool:
     """One that has ended meanwhile is none."""
     try:
         kept = "supervise" in words(pid) or "tests.process.scripted" in words(pid)

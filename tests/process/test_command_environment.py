@@ -16,7 +16,7 @@ import pytest
 import trustme
 
 import kleader
-from tests.process.conftest import IN_NAMESPACE, KLEADER, guard_of
+from tests.process.conftest import IN_NAMESPACE, KLEADER, file_elector_of
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def pss(pid: int) -> int:
 def test_ps_shows_the_lock_of_each_process(candidate: Start, processes: Processes, lock: Path) -> None:
     """The supervisor, its guard, and an elector, which cannot reach its API server."""
     first = candidate(["sleep", "600"])
-    assert all(f" file:{lock} -- sleep 600" in command_line(pid) for pid in (guard_of(first), first.pid))
+    assert all(f" file:{lock} -- sleep 600" in command_line(pid) for pid in (file_elector_of(first), first.pid))
     second = processes.start([*KLEADER, "run", "--name=jobs", "-s", "https://127.0.0.1:1", "--", "true"])
     wait_until(lambda: "supervise" in command_line(second.pid), "the supervisor")
     assert " lease/jobs -- true" in command_line(second.pid)

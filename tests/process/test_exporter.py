@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from tests.process.conftest import KLEADER, guard_of, lead
+from tests.process.conftest import KLEADER, file_elector_of, lead
 from tests.process.test_file_lock import stop
 from tests.support.processes import PATIENCE, alive, descendants, wait_gone, wait_until
 
@@ -186,7 +186,7 @@ def test_the_exporter_answers_while_the_supervisor_or_the_elector_is_stopped(
     process = candidate(witness.command(), HTTP)
     witness.wait_start()
     wait_until(lambda: leader(process)["leading"], "the command runs")
-    os.kill(guard_of(process), signal.SIGSTOP)
+    os.kill(file_elector_of(process), signal.SIGSTOP)
     wait_until(lambda: metrics(process)["kleader_elector_restarts_total"] == 1, "a new elector")
     stop(process.pid)
     assert leader(process)["leading"], "the lock does not expire, and the kernel holds it"

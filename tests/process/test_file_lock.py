@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import guard_of
+from tests.process.conftest import file_elector_of
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def blocked(pid: int) -> bool:
 def waiting(candidate: Process) -> None:
     """Return once it waits for a leader's end."""
     candidate.wait_log("leader_observed")
-    wait_until(lambda: blocked(guard_of(candidate)), "its wait")
+    wait_until(lambda: blocked(file_elector_of(candidate)), "its wait")
 
 
 def end_all(witness: Witness, *candidates: Process) -> None:
@@ -97,7 +97,7 @@ def test_killing_every_process_of_a_candidate_frees_the_lock(
     main = witness.wait_start().pid
     second = candidate(witness.command(), name="second")
     waiting(second)
-    guard = guard_of(first)
+    guard = file_elector_of(first)
     first.signal(signal.SIGSTOP)  # it would replace a stopped guard
     os.kill(guard, signal.SIGSTOP)
     first.kill()
@@ -135,7 +135,7 @@ def test_a_file_elector_that_was_stopped_kills_a_dead_supervisors_tree_when_it_c
     descendant = witness.wait_descendant()
     second = candidate(witness.command(), name="second")
     waiting(second)
-    guard = guard_of(first)
+    guard = file_elector_of(first)
     stop(first.pid)  # it would replace a guard that is stopped
     stop(guard)
     first.kill()
@@ -157,7 +157,7 @@ def test_a_replacement_file_elector_knows_a_daemon_that_outlived_the_main_proces
     first = candidate(command, "--until-empty", name="first")
     descendant = witness.wait_descendant()
     first.wait_log("command_exited")
-    os.kill(guard_of(first), signal.SIGKILL)
+    os.kill(file_elector_of(first), signal.SIGKILL)
     first.wait_log("elector_replaced")
     second = candidate(witness.command(), name="second")
     waiting(second)
@@ -175,7 +175,7 @@ def test_a_waiting_file_elector_dies_with_its_supervisor(candidate: Start, witne
     witness.wait_start()
     second = candidate(witness.command(), name="second")
     waiting(second)
-    guard = guard_of(second)
+    guard = file_elector_of(second)
     second.kill()
     wait_gone(guard)
     end_all(witness, first)
@@ -189,7 +189,7 @@ def test_a_leader_whose_file_elector_dies_leads_on(
     term = witness.wait_start()
     second = candidate(witness.command(), name="second")
     waiting(second)
-    os.kill(guard_of(first), signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
+    os.kill(file_elector_of(first), signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
     first.wait_log("elector_replaced", r"\d+; the command goes on")
     witness.wait_beats(3)
     assert witness.now(term).main.beats > 0
@@ -208,7 +208,7 @@ def test_a_candidate_whose_file_elector_dies_gets_another_and_leads(
     witness.wait_start()
     second = candidate(witness.command(), name="second")
     waiting(second)
-    guard = guard_of(second)
+    guard = file_elector_of(second)
     os.kill(guard, signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
     wait_gone(guard)
     second.wait_log("leader_observed", r"is first\b", count=2)
@@ -221,7 +221,7 @@ def test_a_candidate_whose_file_elector_dies_gets_another_and_leads(
 def test_a_stopped_supervisor_and_file_elector_keep_the_lock(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command(), name="first")
     witness.wait_start()
-    guard = guard_of(first)
+    guard = file_elector_of(first)
     stop(first.pid)
     stop(guard)
     second = candidate(witness.command(), "--wait=300ms", name="second")
@@ -238,7 +238,7 @@ def test_a_stopped_supervisor_and_file_elector_keep_the_lock(candidate: Start, w
 def test_a_stopped_file_elector_keeps_the_lock_of_a_killed_supervisor(candidate: Start, witness: Witness) -> None:
     first = candidate(witness.command("--descendant"), name="first")
     main, descendant = witness.wait_start().pid, witness.wait_descendant().pid
-    guard = guard_of(first)
+    guard = file_elector_of(first)
     stop(first.pid)
     stop(guard)
     first.kill()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kleader.locks import file_lock, path_lock
-from tests.process.conftest import guard_of
+from tests.process.conftest import file_elector_of
 from tests.process.test_file_lock import end_all, stop, waiting
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_a_stopped_leader_keeps_its_path_whatever_file_is_there(candidate: Start
     option = f"--lock=file:{place / 'l'}"
     first = candidate(witness.command(), option, name="first")
     witness.wait_start()
-    guard = guard_of(first)
+    guard = file_elector_of(first)
     stop(first.pid)
     stop(guard)
     led_elsewhere(place)
@@ -243,7 +243,7 @@ def test_a_stopped_leader_keeps_its_path_for_other_containers(candidate: Start, 
     container = ["unshare", "--mount", "--net", *mapped, "sh", "-c", 'mount -t tmpfs none /run; exec "$@"', "sh"]
     first = candidate(witness.command(), before=container)
     witness.wait_start()
-    guard = guard_of(first)
+    guard = file_elector_of(first)
     stop(first.pid)
     stop(guard)
     lock.unlink()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from tests.process.conftest import KLEADER, guard_of
+from tests.process.conftest import KLEADER, file_elector_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,10 @@ def test_lock_file_removed_with_its_directory_is_still_held_by_its_leader(
     """A user who cleans up the home directory must not get two leaders."""
     leader = as_user("cron", "run", *LOCK, "--", *witness.command("--ignore-term"))
     witness.wait_start()
-    halted = (leader.pid, guard_of(leader))  # else they may see that the file is gone before the newcomer has started
+    halted = (
+        leader.pid,
+        file_elector_of(leader),
+    )  # else they may find the file gone before the newcomer starts
     for pid in halted:
         os.kill(pid, signal.SIGSTOP)
     (home / ".local/state/kleader").rename(home / "away")

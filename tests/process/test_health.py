@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import guard_of, lead
+from tests.process.conftest import file_elector_of, lead
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_an_unhealthy_candidate_does_not_contend(candidate: Start, witness: Witn
     witness.wait_start()
     sick = candidate(witness.command(), *health(well), name="sick")
     sick.wait_log("leader_observed", r"is first\b", role="candidate")
-    guard = guard_of(sick)
+    guard = file_elector_of(sick)
     well.unlink()
     sick.wait_log("unhealthy")
     wait_gone(guard)

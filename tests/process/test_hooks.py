@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.process.conftest import keeper_of, lead
+from tests.process.conftest import lead, subreaper_of
 from tests.support.processes import alive, wait_gone, wait_until
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def end(kleader: Process, status: int = 0) -> None:
     assert kleader.wait() == status
 
 
-def hurry(kleader: Process, status: int = 0) -> None:
+def end_now(kleader: Process, status: int = 0) -> None:
     """Do not wait for a hook that hangs: TERM again, once nothing but that is left."""
     if kleader.running:
         kleader.signal(signal.SIGTERM)
@@ -215,7 +215,7 @@ def test_a_hook_that_hangs_is_killed_when_kleader_ends(
     witness.wait_start()
     wait_until(lambda: len(lines(brood)) == 6, "its daemons")
     if way == "TERM":
-        hurry(kleader)
+        end_now(kleader)
     else:
         kleader.kill()
     wait_gone(*map(int, lines(brood)))
@@ -234,7 +234,7 @@ def test_killing_the_command_kills_no_hook(candidate: Start, tmp_path: Path) -> 
     assert not any(alive(int(pid)) for pid in lines(mine))
     assert all(alive(int(pid)) for pid in lines(brood))
     kleader.wait_log("command_started", count=2)
-    hurry(kleader, 128 + signal.SIGTERM)
+    end_now(kleader, 128 + signal.SIGTERM)
     wait_gone(*map(int, lines(brood)))
 
 
@@ -260,7 +260,7 @@ def test_a_hook_whose_subreaper_is_killed_dies_with_the_command(
     kleader = candidate(witness.command(), f"--on-new-leader={hook}")
     witness.wait_start()
     wait_until(lambda: len(lines(brood)) == 5, "the hook's daemons")
-    os.kill(keeper_of(kleader), number)
+    os.kill(subreaper_of(kleader), number)
     kleader.wait_log("hook_failed", "the --on-new-leader command was ended by SIGKILL")
     witness.wait_beats(2)
     end(kleader)
@@ -318,5 +318,5 @@ def test_no_subreaper_inherits_the_lock(candidate: Start, witness: Witness, tmp_
     (keeper,) = map(int, lines(brood))
     files = [os.readlink(each) for each in Path(f"/proc/{keeper}/fd").iterdir()]  # noqa: PTH115 - may be no path
     assert not [each for each in files if each.endswith(".lock")]
-    hurry(kleader)
+    end_now(kleader)
     witness.check(terms=1)

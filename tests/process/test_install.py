@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from tests.process.conftest import guard_of, words
+from tests.process.conftest import file_elector_of, words
 from tests.process.test_elector import elector_of
 from tests.support.processes import descendants, wait_gone, wait_until
 from tools import install as installer
@@ -79,9 +79,9 @@ def test_leader_keeps_its_version_through_an_upgrade_and_so_does_its_replacement
     new = install("2.0")
     shown = subprocess.run([prefix / "bin/kleader", "--version"], capture_output=True, text=True, check=True).stdout
     assert shown.split()[-1] == "2.0"
-    os.kill(first := guard_of(leader), signal.SIGKILL)
-    wait_until(lambda: guard_of(leader) != first, "another elector")
-    assert str(old / "kleader/launch.py") in words(guard_of(leader))
+    os.kill(first := file_elector_of(leader), signal.SIGKILL)
+    wait_until(lambda: file_elector_of(leader) != first, "another elector")
+    assert str(old / "kleader/launch.py") in words(file_elector_of(leader))
     assert old != new
     leader.signal(signal.SIGTERM)
     assert leader.wait() == 0
@@ -178,8 +178,8 @@ def test_uninstall_leaves_the_version_that_runs_until_it_has_ended(
     left = uninstall(prefix)
     assert {tree: str(leader.pid) in pids for tree, pids in left.items()} == {old: True}
     assert {name for name in files(prefix) if not name.startswith(f"lib/{old.name}/")} == set()
-    os.kill(first := guard_of(leader), signal.SIGKILL)
-    wait_until(lambda: guard_of(leader) != first, "another elector")
+    os.kill(first := file_elector_of(leader), signal.SIGKILL)
+    wait_until(lambda: file_elector_of(leader) != first, "another elector")
     leader.signal(signal.SIGTERM)
     assert leader.wait() == 0
     witness.check(terms=1)

@@ -17,7 +17,7 @@ import pytest
 from kleader.ipc import status_socket
 from kleader.log import Log
 from kleader.supervisor.status_report import StatusServer
-from tests.process.conftest import IN_POD, KLEADER, guard_of, lead
+from tests.process.conftest import IN_POD, KLEADER, file_elector_of, lead
 from tests.process.test_file_lock import stop
 from tests.support.processes import PATIENCE, alive, wait_gone, wait_until
 
@@ -137,7 +137,7 @@ def test_a_stopped_supervisor_does_not_answer_and_one_with_a_stopped_elector_doe
 ) -> None:
     leader = candidate(witness.command())
     witness.wait_start()
-    os.kill(guard_of(leader), signal.SIGSTOP)
+    os.kill(file_elector_of(leader), signal.SIGSTOP)
     assert ask() == (LEADS, "leader")
     stop(leader.pid)
     status, answer = ask()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import IN_NAMESPACE, as_pid_1, guard_of, guards_of
+from tests.process.conftest import IN_NAMESPACE, as_pid_1, file_elector_of, file_electors_of
 from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, masked, wait_until
 from tests.support.trees import BROOD
@@ -184,8 +184,8 @@ def test_a_file_elector_stopped_while_it_acquires_blocks_no_candidate(candidate:
     terms = stopped = 0
     while stopped < 5:
         kleader = candidate(witness.command("--exit-after=0"))
-        wait_until(lambda kleader=kleader: guards_of(kleader) or not kleader.running, "the guard")  # type: ignore[misc]
-        for guard in guards_of(kleader):
+        wait_until(lambda kleader=kleader: file_electors_of(kleader) or not kleader.running, "the guard")  # type: ignore[misc]
+        for guard in file_electors_of(kleader):
             with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                 os.kill(guard, signal.SIGSTOP)
                 stopped += 1
@@ -200,7 +200,7 @@ def test_ctrl_z_during_the_acquisition_does_not_stop_the_leader(candidate: Start
     witness.wait_start()
     second = candidate(witness.command(), name="second")
     second.wait_log("leader_observed", r"is first\b")
-    guard = guard_of(second)
+    guard = file_elector_of(second)
     stop(second.pid)
     second.signal(signal.SIGTSTP)
     first.signal(signal.SIGTERM)

@@ -50,7 +50,7 @@ class Manager:
         return told
 
     @property
-    def told_nothing(self) -> bool:
+    def is_silent(self) -> bool:
         return not select.select([self.socket], [], [], 0)[0]
 
 
@@ -80,7 +80,7 @@ def test_a_unit_shows_the_leader_and_its_end(candidate: Start, manager: Manager)
     assert any(each.startswith("READY=1\nSTATUS=leader, token ") for each in told)
     flags = [each.split("\n")[0] for each in told]
     assert {*flags[flags.index("STOPPING=1") :]} == {"STOPPING=1"}  # never ready again
-    assert manager.told_nothing
+    assert manager.is_silent
 
 
 def test_a_unit_is_not_ready_before_the_lock_was_read(processes: Processes, manager: Manager, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_notify_command_leaves_the_service_manager_to_the_command(candidate: Sta
     assert seen["NOTIFY_SOCKET"] == manager.env["NOTIFY_SOCKET"]
     assert seen["WATCHDOG_USEC"] == "30000000"
     assert "WATCHDOG_PID" not in seen  # it was kleader's
-    assert manager.told_nothing
+    assert manager.is_silent
 
 
 @pytest.mark.parametrize("manager", ["path"], indirect=True)

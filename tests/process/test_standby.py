@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.process.conftest import Heard, guard_of, keeper_of, lead
+from tests.process.conftest import Heard, file_elector_of, lead, subreaper_of
 from tests.process.test_file_lock import state, stop
 from tests.support.processes import alive, masked, wait_gone, wait_until
 
@@ -88,7 +88,7 @@ def test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_ki
     """What a keeper that was killed kept is the supervisor's, and killed with the rest."""
     kleader = scripted(witness.command(), story(flag), standby(witness, *DEAF), "--loss-grace=200ms")
     first, _ = witness.wait_start(), witness.wait_descendant()
-    os.kill(first.pid if whom == "main" else keeper_of(kleader), number)
+    os.kill(first.pid if whom == "main" else subreaper_of(kleader), number)
     if whom == "keeper" or number == signal.SIGKILL:
         kleader.wait_log("standby_exited")
     flag.touch()
@@ -107,7 +107,7 @@ def test_the_standby_is_dead_first_though_its_subreaper_is_killed_while_it_stops
     first, descendant = witness.wait_start(), witness.wait_descendant()
     flag.touch()
     kleader.wait_log("standby_stopping")
-    os.kill(keeper_of(kleader), signal.SIGKILL)
+    os.kill(subreaper_of(kleader), signal.SIGKILL)
     witness.wait_start(2)
     assert not alive(first.pid)
     assert not alive(descendant.pid)
@@ -121,7 +121,7 @@ def test_the_standby_dies_with_its_subreaper_while_the_supervisor_is_stopped(
     """The supervisor is stopped: it is the kernel's doing (PR_SET_PDEATHSIG)."""
     kleader = scripted(witness.command(), story(flag), standby(witness, "--ignore-term"))
     first = witness.wait_start()
-    keeper = keeper_of(kleader)
+    keeper = subreaper_of(kleader)
     stop(kleader.pid)
     os.kill(keeper, signal.SIGKILL)
     wait_gone(first.pid)
@@ -227,7 +227,7 @@ def test_a_standby_dies_with_a_supervisor_that_is_killed_while_waiting(
     first, other = witness.wait_start(), witness.wait_descendant()
     if keeper == "stopped":
         stop(kleader.pid)  # so that it does not notice
-        stop(keeper_of(kleader))
+        stop(subreaper_of(kleader))
     kleader.kill()
     wait_gone(first.pid, other.pid)
 
@@ -287,7 +287,7 @@ def test_no_command_starts_if_the_standby_dies_after_stop_at(
     flag.touch()
     kleader.wait_log("standby_stopping", role="giving way")
     stop_at = time.monotonic() + 3
-    os.kill(keeper_of(kleader), signal.SIGKILL)
+    os.kill(subreaper_of(kleader), signal.SIGKILL)
     wait_gone(first.pid)
     wait_until(lambda: time.monotonic() > stop_at, "stop_at")
     assert not kleader.logged("lost"), "it was giving way until then"
@@ -362,6 +362,6 @@ def test_the_standby_runs_while_its_candidate_is_unhealthy(candidate: Start, wit
     kleader.wait_log("standby_started", role="resting")
     kleader.wait_log("standby_stopping", role="giving way")
     witness.wait_start()
-    assert guard_of(kleader)
+    assert file_elector_of(kleader)
     end(kleader)
     witness.check(terms=1)

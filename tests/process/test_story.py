@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 NS = 1e-9
 
 
-def told(process: Process) -> dict[str, Any]:
+def term_end(process: Process) -> dict[str, Any]:
     """The one line on a term's end."""
     lines = [json.loads(line) for line in process.err.splitlines() if line.startswith("{")]
     (line,) = [each for each in lines if "led" in each]
@@ -44,7 +44,7 @@ def test_the_log_says_that_a_signal_ended_the_term(candidate: Start, witness: Wi
     witness.wait_beats(2)
     kleader.signal(signal.SIGTERM)
     assert kleader.wait() == 0
-    line = told(kleader)
+    line = term_end(kleader)
     check(line, witness.now(term), signal="SIGTERM", why="SIGTERM came")
     assert 0.3 <= line["dying"] <= line["led"]
 
@@ -53,7 +53,7 @@ def test_the_log_says_that_the_command_ended_the_term(candidate: Start, witness:
     kleader = candidate(witness.command("--exit-after=0.1", "--descendant"), "--log-format=json")
     term = witness.wait_start()
     assert kleader.wait() == 0
-    check(told(kleader), witness.now(term), signal=None, why="the command ended")
+    check(term_end(kleader), witness.now(term), signal=None, why="the command ended")
 
 
 def test_a_restarted_command_ends_no_term_in_the_log(candidate: Start, witness: Witness) -> None:
@@ -61,7 +61,7 @@ def test_a_restarted_command_ends_no_term_in_the_log(candidate: Start, witness: 
     witness.wait_start(2)
     kleader.signal(signal.SIGINT)
     kleader.wait()
-    line = told(kleader)
+    line = term_end(kleader)
     assert line["why"] in {"SIGINT came", "the command ended"}
     assert line["led"] > 1, "the pause before the restart is a part of it"
 
@@ -77,7 +77,7 @@ def test_the_log_says_why_a_term_was_lost(
     term = witness.wait_start()
     flag.touch()
     assert kleader.wait() == 255
-    line = told(kleader)
+    line = term_end(kleader)
     signal = "SIGKILL" if kill_now else "SIGTERM"
     check(line, witness.now(term), signal=signal, why="the lock was lost: somebody came")
     assert kill_now or line["dying"] >= 0.2

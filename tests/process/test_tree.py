@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from kleader.procs.bystanders import SCAN_EVERY
-from tests.process.conftest import IN_NAMESPACE, KLEADER, as_pid_1, guard_of, words
+from tests.process.conftest import IN_NAMESPACE, KLEADER, as_pid_1, file_elector_of, words
 from tests.process.test_terminal import PROMPT, Terminal
 from tests.support.processes import alive, descendants, wait_gone, wait_until
 from tests.support.trees import BROOD, bare_loop, pids, swept
@@ -278,7 +278,7 @@ def test_a_replacement_file_elector_does_not_kill_processes_older_than_kleader(
     kleader.wait_log("command_started")
     wait_until(lambda: pids.read_text().count("\n") == 2, "both pids")
     helper, command = map(int, pids.read_text().split())
-    os.kill(guard_of(kleader), signal.SIGKILL)
+    os.kill(file_elector_of(kleader), signal.SIGKILL)
     kleader.wait_log("elector_replaced")
     kleader.signal(signal.SIGKILL)
     wait_until(lambda: kleader.logged("supervisor_died"), "the end of what is left")
@@ -324,7 +324,7 @@ def test_process_started_by_a_sibling_while_kleader_waits_outlives_a_killed_supe
     first.signal(signal.SIGTERM)
     kleader.wait_log("command_started")
     helpers = int(pid.read_text())
-    others = {*descendants(kleader.pid)} - {helpers, guard_of(kleader)}
+    others = {*descendants(kleader.pid)} - {helpers, file_elector_of(kleader)}
     kleader.kill()
     wait_until(lambda: kleader.logged("supervisor_died"), "the elector's kill")
     wait_gone(*others)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.conftest import guard_of, lead
+from tests.process.conftest import file_elector_of, lead
 from tests.process.test_elector import elector_of
 from tests.process.test_exporter import exporter_of
 from tests.support.processes import wait_gone
@@ -71,9 +71,9 @@ def test_a_file_lock_leaders_replacement_elector_has_the_running_version(
     leader = processes.start(argv, cwd=installed.place)
     term = witness.wait_start()
     installed.spoil()
-    os.kill(guard_of(leader), signal.SIGKILL)
+    os.kill(file_elector_of(leader), signal.SIGKILL)
     leader.wait_log("elector_replaced", r"\d+; the command goes on")
-    guard_of(leader)
+    file_elector_of(leader)
     witness.wait_beats(3)
     assert witness.now(term).main.beats > 0
     leader.signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ import psutil
 from kleader.election.record import micro_time
 from tests.prove.candidate import Missed
 from tests.prove.fault import Fault, Trial
-from tests.prove.on_processes import strike
+from tests.prove.on_processes import send_signal
 from tests.support.api import ApiError, lease_path
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class Recommends(Fault):
         named = trial.rng.choice(others)
         self._enter(trial, named.identity if self._exists else "nobody")
         time.sleep(trial.rng.uniform(0, 1))
-        strike([trial.leader.supervisor()], signal.SIGTERM)
+        send_signal([trial.leader.supervisor()], signal.SIGTERM)
         if self._exists:
             time.sleep(trial.rng.uniform(0, 0.3))
-            strike(named.everybody(), signal.SIGKILL)
+            send_signal(named.everybody(), signal.SIGKILL)
 
     @staticmethod
     def _enter(trial: Trial, identity: str) -> None:
@@ -79,13 +79,13 @@ class KilledAtTheEnd(Fault):
 
     def inject(self, trial: Trial) -> None:
         elector, command = trial.leader.elector(), trial.leader.command(trial.term)
-        strike([trial.leader.supervisor()], signal.SIGTERM)
+        send_signal([trial.leader.supervisor()], signal.SIGTERM)
         until = time.monotonic() + PATIENCE
         with suppress(psutil.NoSuchProcess):
             while command.status() != psutil.STATUS_ZOMBIE and time.monotonic() < until:
                 time.sleep(0.0005)
         time.sleep(trial.rng.uniform(0, 0.02))
-        strike([elector], signal.SIGKILL)
+        send_signal([elector], signal.SIGKILL)
 
 
 FAULTS: tuple[Fault, ...] = (

@@ -19,7 +19,7 @@ import psutil
 
 from tests.prove.candidate import ELSEWHEN, Missed, works
 from tests.prove.fault import Fault, Trial
-from tests.prove.on_processes import Killed, elector, everybody, strike, supervisor
+from tests.prove.on_processes import Killed, elector, everybody, send_signal, supervisor
 from tests.support.processes import wait_gone
 from tests.support.trees import BROOD
 
@@ -86,7 +86,7 @@ class DiskFull(Fault):
         with suppress(OSError), fill.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
-        strike(supervisor(trial), signal.SIGTERM)
+        send_signal(supervisor(trial), signal.SIGTERM)
         trial.lasts(1, 4)
 
 
@@ -158,7 +158,7 @@ class NoDescriptors(Fault):
         with _gone():
             limit(trial, victim, resource.RLIMIT_NOFILE, victim.num_fds())
         if self._then_kill:
-            strike(elector(trial), signal.SIGKILL)
+            send_signal(elector(trial), signal.SIGKILL)
         trial.lasts(1, trial.fleet.kind.duration + 2)
 
 
@@ -196,7 +196,7 @@ class Crowd(Fault):
         crowd = subprocess.Popen([*BROOD, "flat", str(CROWD), str(file)], start_new_session=True)
         trial.undo.callback(_end, crowd)
         crowd.wait(60)
-        strike(supervisor(trial), trial.rng.choice((signal.SIGTERM, signal.SIGKILL)))
+        send_signal(supervisor(trial), trial.rng.choice((signal.SIGTERM, signal.SIGKILL)))
         trial.hold = 2
 
 

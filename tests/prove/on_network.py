@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.prove.candidate import Missed
 from tests.prove.fault import Fault, Trial
-from tests.prove.on_processes import strike
+from tests.prove.on_processes import send_signal
 from tests.support import faults
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class CertificateExpires(Fault):
         before = len(trial.leader.process.logged("elector_replaced"))
         mine.renew(RENEWED)
         issued = time.monotonic()
-        strike([trial.leader.elector()], signal.SIGKILL)
+        send_signal([trial.leader.elector()], signal.SIGKILL)
         while len(trial.leader.process.logged("elector_replaced")) == before:
             if not trial.leader.running or time.monotonic() > issued + RENEWED:
                 mine.renew(100_000)

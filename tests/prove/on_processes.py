@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Condition = Callable[[Candidate], bool]
 
 
-def anybody(_: Candidate) -> bool:
+def always(_: Candidate) -> bool:
     return True
 
 
@@ -43,7 +43,7 @@ def with_brood(leader: Candidate) -> bool:
     return leader.style.brood
 
 
-def strike(victims: Iterable[psutil.Process], number: int) -> list[psutil.Process]:
+def send_signal(victims: Iterable[psutil.Process], number: int) -> list[psutil.Process]:
     """Send a signal to each; returns whom it reached. Missed where it was nobody."""
     reached = []
     for each in victims:
@@ -61,14 +61,14 @@ class Killed(Fault):
     (A file's lock goes with these, and a descendant that closed what it inherited may live on for a moment.)
     """
 
-    def __init__(self, name: str, victims: Victims, condition: Condition = anybody, *, ends: bool = False) -> None:
+    def __init__(self, name: str, victims: Victims, condition: Condition = always, *, ends: bool = False) -> None:
         self.name, self._victims, self._condition, self.ends = f"{name} killed", victims, condition, ends
 
     def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
         return self._condition(leader)
 
     def inject(self, trial: Trial) -> None:
-        strike(reversed([*self._victims(trial)]), signal.SIGKILL)
+        send_signal(reversed([*self._victims(trial)]), signal.SIGKILL)
 
 
 class Stopped(Fault):
@@ -76,14 +76,14 @@ class Stopped(Fault):
 
     blocks = True  # where nobody may take the lock of one that is stopped: a file's, a Pod's
 
-    def __init__(self, name: str, victims: Victims, condition: Condition = anybody) -> None:
+    def __init__(self, name: str, victims: Victims, condition: Condition = always) -> None:
         self.name, self._victims, self._condition = f"{name} stopped", victims, condition
 
     def suits(self, fleet: Fleet, leader: Candidate) -> bool:  # noqa: ARG002
         return self._condition(leader)
 
     def inject(self, trial: Trial) -> None:
-        for each in strike(self._victims(trial), signal.SIGSTOP):
+        for each in send_signal(self._victims(trial), signal.SIGSTOP):
             trial.undo.callback(_go_on, each)
         trial.lasts(0.5, trial.fleet.kind.duration + 3)
 
@@ -100,7 +100,7 @@ class Asked(Fault):
     ends = True
 
     def inject(self, trial: Trial) -> None:
-        strike([trial.leader.supervisor()], signal.SIGTERM)
+        send_signal([trial.leader.supervisor()], signal.SIGTERM)
 
 
 class AskedWithStopped(Fault):
@@ -113,8 +113,8 @@ class AskedWithStopped(Fault):
         return with_brood(leader)
 
     def inject(self, trial: Trial) -> None:
-        strike([trial.leader.descendant(trial.term)], signal.SIGSTOP)
-        strike([trial.leader.supervisor()], signal.SIGTERM)
+        send_signal([trial.leader.descendant(trial.term)], signal.SIGSTOP)
+        send_signal([trial.leader.supervisor()], signal.SIGTERM)
 
 
 def supervisor(trial: Trial) -> list[psutil.Process]:

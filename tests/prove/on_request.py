@@ -19,7 +19,7 @@ from tests.cluster.contract import OBJECTS, VERSIONS, entry_of
 from tests.prove import on_network, on_processes
 from tests.prove.candidate import Missed
 from tests.prove.fault import Broken, Fault, Trial
-from tests.prove.on_processes import strike
+from tests.prove.on_processes import send_signal
 from tests.support.api import path
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def between(holders: list[str], leader: str, chosen: str) -> set[str] | None:
     return set(holders[last + 1 : end]) - {""}
 
 
-class Errand:
+class LeaderRequest:
     """`kleader resign`, or `kleader transfer` to one that waits, by an administrator; it has asked somebody."""
 
     def __init__(self, trial: Trial, *, transfer: bool) -> None:
@@ -138,11 +138,11 @@ class Asked(Fault):
         return fleet.kind.expires and not (self._transfer and coordinated)
 
     def inject(self, trial: Trial) -> None:
-        errand = Errand(trial, transfer=self._transfer)
+        errand = LeaderRequest(trial, transfer=self._transfer)
         if self._then_kill == "elector":
-            strike([trial.leader.elector()], signal.SIGKILL)
+            send_signal([trial.leader.elector()], signal.SIGKILL)
         elif self._then_kill == "chosen":
-            strike(errand.chosen.everybody(), signal.SIGKILL)
+            send_signal(errand.chosen.everybody(), signal.SIGKILL)
         done = errand.done()
         if not done and self._then_kill != "chosen":
             raise Missed(errand.said)
@@ -173,7 +173,7 @@ class Amid(Asked):
             if amid := trial.rng.random() < 0.5:
                 fault.inject(other)
                 time.sleep(trial.rng.uniform(0, other.hold))
-            errand = Errand(trial, transfer=self._transfer)
+            errand = LeaderRequest(trial, transfer=self._transfer)
             if not amid:
                 with suppress(Missed):  # it was faster
                     fault.inject(other)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tests.prove.candidate import PLAIN, Missed
 from tests.prove.fault import Fault
-from tests.prove.on_processes import Killed, Stopped, everybody, strike
+from tests.prove.on_processes import Killed, Stopped, everybody, send_signal
 from tests.support import clientgo
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class WaitingEnds(Fault):
         waiting = _waiting(trial.fleet, trial.leader)
         if not waiting:
             raise Missed("none waits")
-        strike(trial.rng.choice(waiting).everybody(), trial.rng.choice((signal.SIGKILL, signal.SIGTERM)))
+        send_signal(trial.rng.choice(waiting).everybody(), trial.rng.choice((signal.SIGKILL, signal.SIGTERM)))
 
 
 def _waiting(fleet: Fleet, leader: Candidate) -> list[Candidate]:

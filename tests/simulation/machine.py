@@ -98,7 +98,7 @@ class Machine(Host):
         if before is None:
             return
         if isinstance(event, (e.RequestFailed, e.WatchEnded)):
-            self._mind_request_to_stay_away(event)
+            self._note_retry_after(event)
         elif self.coarse and isinstance(event, (e.GetDone, e.WatchEvent)) and event.observed and not self.pair:
             event = replace(event, observed=self._at_whole_seconds(event.observed))
         now = Instant(self.boot, self.wall, self.rng.random())
@@ -129,7 +129,7 @@ class Machine(Host):
                 known = self.saw.get(kept.name, self.me.timing.lease_duration)
                 self.saw[kept.name] = max(known, part.record.duration)
 
-    def _mind_request_to_stay_away(self, event: e.RequestFailed | e.WatchEnded) -> None:
+    def _note_retry_after(self, event: e.RequestFailed | e.WatchEnded) -> None:
         seconds = event.failure.retry_after if isinstance(event, e.RequestFailed) else event.retry_after
         if seconds:
             self.hinder(1.1 * seconds)  # from now on: it may have been told late

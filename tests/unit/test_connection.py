@@ -42,7 +42,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def road_to(access: Credentials) -> AsyncIterator[ApiClient]:
+async def client_of(access: Credentials) -> AsyncIterator[ApiClient]:
     api = ApiClient(access)
     try:
         yield api
@@ -57,7 +57,7 @@ def server(url: str) -> Credentials:
 
 
 async def get(access: Credentials, timeout: float = PATIENCE) -> object:
-    async with road_to(access) as api:
+    async with client_of(access) as api:
         return await api.call("GET", "/x", None, timeout)
 
 
@@ -357,7 +357,7 @@ def test_api_server_warnings_are_logged_once_each_and_at_most_twenty() -> None:
     async def play() -> None:
         async with serving(warn) as (host, port):
             access = Credentials({"server": f"http://{host}:{port}"}, lambda _: [], said.append, in_process=True)
-            async with road_to(access) as api:
+            async with client_of(access) as api:
                 async with aclosing(api.watch("/x?watch=1", PATIENCE)) as events:
                     assert [event async for event in events] == [("BOOKMARK", {})]
                 assert said == ["the API server warns: v1 Endpoints is deprecated in v1.33+"]

@@ -371,7 +371,7 @@ class Held:
         yield Observed(Record(), "", "2")
 
 
-def told_of_another(assign: m.Assign) -> tuple[list[State], list[m.Body]]:
+def observing_another_holder(assign: m.Assign) -> tuple[list[State], list[m.Body]]:
     """The states of an elector before and after it has read that another has the lock, and what it told meanwhile."""
     times = {"lease_duration": 15, "renew_deadline": 10.0, "retry_period": 2.0, "kill": 1.0, "grace": 0.5, "skew": 0.5}
     known: dict[str, Any] = {**times, "identity": "me", "request_timeout": 5.0}
@@ -406,18 +406,18 @@ def test_a_replacement_elector_waits_for_the_longest_duration_that_its_predecess
     memory: str, longest: int
 ) -> None:
     before = system.clock()
-    (state, _), _ = told_of_another(m.Assign("i", False, True, 0.0, 0, 0, [], memory))  # noqa: FBT003
+    (state, _), _ = observing_another_holder(m.Assign("i", False, True, 0.0, 0, 0, [], memory))  # noqa: FBT003
     assert state.ever_held
     assert before + longest <= state.safe_at <= system.clock() + longest
 
 
 def test_a_replacement_elector_sends_its_own_incarnation_first() -> None:
-    _, said = told_of_another(m.Assign("i", False, True, 0.0, 0, 0, [], "60 i.1"))  # noqa: FBT003
+    _, said = observing_another_holder(m.Assign("i", False, True, 0.0, 0, 0, [], "60 i.1"))  # noqa: FBT003
     assert next(each for each in said if isinstance(each, m.ResumeState)) == m.ResumeState("60 i.2")
 
 
 def test_a_holders_duration_is_sent_before_its_name() -> None:
-    _, said = told_of_another(m.Assign("i", False, False, 0.0, 0, 0, [], ""))  # noqa: FBT003
+    _, said = observing_another_holder(m.Assign("i", False, False, 0.0, 0, 0, [], ""))  # noqa: FBT003
     told = [each for each in said if isinstance(each, (m.ResumeState, p.NewLeader))]
     assert told == [m.ResumeState("40 i"), p.NewLeader("other")]
 

@@ -49,7 +49,7 @@ def printed(*args: str, **env: str) -> dict[str, Object]:
     return {each["kind"]: each for each in yaml.safe_load_all(result.stdout)}
 
 
-def manifests_told() -> list[str]:
+def documented_manifests() -> list[str]:
     """The arguments of each `kleader manifest` with a command in README, pages and help, up to a pipe."""
     return [args for line in command_lines() for args in re.findall(r"kleader manifest ([^|]+ -- [^|]+)", line.text)]
 
@@ -224,7 +224,7 @@ def pod(*args: str, **env: str) -> Object:
 
 def test_each_celery_beat_of_the_pages_keeps_its_schedule_where_its_pod_can_write() -> None:
     """Celery's beat writes ./celerybeat-schedule unless -s gives another file, and exits if it cannot."""
-    lines = [line for line in manifests_told() if "beat" in line.split()]
+    lines = [line for line in documented_manifests() if "beat" in line.split()]
     assert lines
     for line in lines:
         (only,) = pod(*shlex.split(line))["containers"]
