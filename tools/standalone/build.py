@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,9 @@ def main() -> int:
     parser.add_argument("--dist", type=Path, default=SOURCE / "dist")
     args = parser.parse_args()
     os.umask(0o022)
+    # Zig opens more files at once than the 1024 that a container's processes may begin with.
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     try:
         print(build(ARCHITECTURES[args.architecture], args.dist, image=args.image))
         if args.architecture != "x86_64":
@@ -68,7 +72,7 @@ def main() -> int:
     except DebianError as error:
         return _failed(str(error))
     except subprocess.CalledProcessError as error:
-        return _failed(f"{error.cmd[0]} failed: the first time it needs a package index")
+        return _failed(f"{error.cmd[0]} failed, see above; the first time it needs a package index")
     return 0
 
 
