@@ -84,7 +84,7 @@ image: environment ## that archive as dist/kleader-VERSION-linux-ARCHITECTURE.oc
 	$(BIN)/python -m tools.standalone.build --image $(FOR)
 FOR = $(if $(ARCHITECTURE),--architecture $(ARCHITECTURE))
 
-test-standalone: dist image control-plane ## that archive in images without Python, all built twice; as root, on Debian
+test-standalone: dist image control-plane ## that archive in images without Python, all built twice; root, Debian with pipx and faketime
 	$(BIN)/python -m pytest tests/standalone $(ARGS)
 
 release-check: environment ## versions, tag and CHANGELOG agree; then test-standalone, and what a person still has to do
