@@ -26,8 +26,10 @@ LIBRARIES = (
     *("libc.so.6", "libcrypto.so.3", "libdl.so.2", "libexpat.so.1", "libffi.so.8", "libgcc_s.so.1", "libm.so.6"),
     *("libpthread.so.0", "libresolv.so.2", "librt.so.1", "libssl.so.3", "libutil.so.1", "libz.so.1", "libzstd.so.1"),
 )
-# Of the standard library: what tests, builds, shows windows, or edits; and what would need more libraries.
+# Of the standard library: what tests, builds, shows windows, or edits; what would need more libraries; and a link to
+# /etc of the machine that builds.
 LEFT_OUT = (
+    "sitecustomize.py",
     *("EXTERNALLY-MANAGED", "config-*", "curses", "dbm", "doctest.py"),
     *("idlelib", "pdb.py", "pydoc_data", "sqlite3", "test", "turtle.py", "unittest"),
     *("venv", "xmlrpc"),
