@@ -25,7 +25,7 @@ PROGRAMS = ("kleader", "kubectl-leader")
 @pytest.mark.parametrize(
     ("installer", "file"), [("pip", WHEEL), ("pip", ".tar.gz"), ("pipx", WHEEL), ("uv tool", ".tar.gz")]
 )
-def test_what_an_installer_installs_runs(installer: str, file: str, tmp_path: Path) -> None:
+def test_an_installer_installs_a_kleader_that_runs(installer: str, file: str, tmp_path: Path) -> None:
     distribution = str(DIST / f"kleader-{install.version()}{file}")
     programs = tmp_path / "bin"
     match installer:
