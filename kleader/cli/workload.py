@@ -24,6 +24,7 @@ NOBODY = 65532  # no image's files belong to this user by accident; distroless i
 _PRECEDENCE = 200  # that of kube-system's elections; other requests of service accounts have 9000
 
 _MAX_SERVICE_NAME = 63 - len("-leader")  # characters
+_MIN_READY_SECONDS = 5  # a candidate starts, reads the lock, waits for a second, and writes its entry
 _PROBE_TIMEOUT = 5  # seconds: an overloaded node answers late, and restarts would load it more
 _EVICTION_POLICY_SINCE = 26  # Kubernetes 1.26; an older API server refuses the field
 _TMP_SIZE = "256Mi"  # a Pod that writes more is evicted before it fills the node's disk
@@ -155,8 +156,8 @@ def _deployment(plan: Plan, arguments: Sequence[str], workload: Workload) -> Obj
         "whenUnsatisfiable": "ScheduleAnyway",
     }
     return {
-        # The first request of a new candidate was answered or has failed before an old candidate ends.
-        "minReadySeconds": math.ceil(plan.request_timeout),
+        # A new candidate is in the list, or its first request has failed, before an old one ends.
+        "minReadySeconds": max(_MIN_READY_SECONDS, math.ceil(plan.request_timeout)),
         "replicas": workload.replicas,
         "selector": _selector(plan),
         "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}, "type": "RollingUpdate"},

@@ -326,11 +326,20 @@ def test_the_broad_permission_of_pod_label_gives_a_warning() -> None:
     assert len(said.stderr.splitlines()) == 1
 
 
-def test_a_rollout_never_takes_a_pod_before_the_next_one_is_there() -> None:
-    spec = printed("--replicas=1")["Deployment"]["spec"]
+@pytest.mark.parametrize(
+    ("timings", "seconds"),
+    [
+        ((), 5),
+        (("--lease-duration=6s", "--renew-deadline=3s", "--retry-period=1s"), 5),
+        (("--lease-duration=60s", "--renew-deadline=30s"), 15),
+    ],
+)
+def test_a_rollout_takes_no_pod_before_the_next_one_is_in_the_list(timings: tuple[str, ...], seconds: int) -> None:
+    """Nor before its first request has failed, which takes up to half the renew deadline."""
+    spec = printed("--replicas=1", *timings)["Deployment"]["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    assert spec["minReadySeconds"] == 5
+    assert spec["minReadySeconds"] == seconds
 
 
 def test_the_page_has_the_kubernetes_version_of_each_recent_object_kind() -> None:
