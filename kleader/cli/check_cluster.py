@@ -39,7 +39,7 @@ async def check(plan: Plan, report: Report) -> None:
     except SetUpError as error:
         report.fail("API", str(error))
         return
-    for warning in credentials.notices + credentials.changed_defaults(plan.namespace):
+    for warning in credentials.notices:
         report.warn("API", warning)
     plan = plan._replace(namespace=plan.namespace or credentials.namespace)
     checks = _ClusterChecks(plan, ApiClient(credentials), report)

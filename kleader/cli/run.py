@@ -72,7 +72,7 @@ def run(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - clic
     for option, path in (("--state-file", plan.state_file), ("--metrics-file", plan.metrics_file)):
         warnings += monitoring.check_file(option, path) if path else []
     if plan.lock == "file":
-        warnings += _check_lock_file(plan.file, is_default=not params["lock"][1])
+        warnings += _check_lock_file(plan.file)
     log = launch.log_of(plan)
     if params["http"]:
         fd, address = monitoring.listen(params["http"])
@@ -100,17 +100,13 @@ def _check_limit() -> None:
         )
 
 
-def _check_lock_file(path: str, *, is_default: bool) -> list[str]:
+def _check_lock_file(path: str) -> list[str]:
     """Warnings about the lock file; exits if it cannot serve."""
     try:
         os.close(file_lock.open_lock(path))
     except file_lock.LockFileError as error:
         fail(error.strerror, FAILED)
     warnings = []
-    if former := file_lock.former_held(path) if is_default else "":
-        warnings.append(
-            f"the lock file is now {path}, and an older kleader still leads by {former}: stop that one first"
-        )
     path_fds = path_lock.open_path_locks(path)
     for fd in path_fds:
         os.close(fd)

@@ -58,7 +58,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
     async def find_lock(term: int, assign: m.Assign) -> tuple[Lock, EventRecorder]:
         credentials = Credentials(plan.api, reader_command, partial(log.warning, event="credentials_notice"))
         await credentials.refresh()
-        for notice in credentials.notices + credentials.changed_defaults(plan.namespace):
+        for notice in credentials.notices:
             log.warning(notice, event="credentials_notice")
         namespace = plan.namespace or credentials.namespace
         api = ApiClient(credentials)

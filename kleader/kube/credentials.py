@@ -85,17 +85,6 @@ class Credentials:
         """Sentences about how the API server is reached."""
         return list(self._access.get("notices", []))
 
-    def changed_defaults(self, namespace: str) -> list[str]:
-        """Where an earlier version used another cluster or namespace; ``namespace``: that of -n, or ""."""
-        found = list(self._access.get("changes", []))
-        earlier = _namespace_of_pod()
-        if not namespace and earlier not in {"", self.namespace}:
-            found.append(
-                f"the namespace is {self.namespace}, the context's, as for kubectl; earlier versions of kleader took"
-                f" {earlier}, the Pod's: give -n to choose"
-            )
-        return found
-
     @property
     def server(self) -> Server:
         """The API server, as messages name it."""

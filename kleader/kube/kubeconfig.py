@@ -60,16 +60,13 @@ class NoClusterError(KubeconfigError):
 def read(options: Mapping[str, str]) -> Entry:
     """The access that the options and the kubeconfigs on disk give (see :func:`resolve`). KubeconfigError."""
     try:
-        access = resolve(_contents(options), options)
+        return resolve(_contents(options), options)
     except OSError as error:
         raise KubeconfigError(f"{error.filename}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise KubeconfigError("it, or a file that it names, is not UTF-8 text") from None
     except RecursionError:
         raise KubeconfigError("it is nested too deeply") from None
-    homes = [path for path in paths(options) if path.startswith("~") and os.path.exists(os.path.expanduser(path))]
-    access["changes"] += [f"KUBECONFIG has {path}: ~ is not expanded any more, as for kubectl" for path in homes]
-    return access
 
 
 def paths(options: Mapping[str, str]) -> list[str]:
@@ -95,11 +92,11 @@ def names(options: Mapping[str, str], kind: str) -> list[str]:
 def resolve(files: Iterable[tuple[str, bytes]], options: Mapping[str, str]) -> Entry:
     """The access that files (path, content) and options give, in JSON's types.
 
-    Keys: server, ca, insecure, server_name, proxy, context, namespace, impersonation (headers), notices and changes
-    (sentences); of credentials: cert and key, authorization, token_file, or exec or oidc, whose plugin must run.
+    Keys: server, ca, insecure, server_name, proxy, context, namespace, impersonation (headers) and notices (sentences);
+    of credentials: cert and key, authorization, token_file, or exec or oidc, whose plugin must run.
     Reads the files that the chosen cluster and user name. KubeconfigError, OSError and UnicodeDecodeError.
     """
-    merged, changes = _merged(files)
+    merged = _merged(files)
     name = options.get("context") or merged["current-context"]
     context = _entry(merged, "contexts", name) or {}
     user = _entry(merged, "users", options.get("user") or context.get("user", "")) or {}
@@ -124,7 +121,6 @@ def resolve(files: Iterable[tuple[str, bytes]], options: Mapping[str, str]) -> E
         "namespace": context.get("namespace", ""),
         "impersonation": _impersonation(user, options.get("as")),
         "notices": [],
-        "changes": [] if options.get("context") else changes,
     }
     certificate = {"cert": _text(user, _CERTIFICATE), "key": _text(user, _KEY)} if _has(user, _CERTIFICATE) else {}
     if access["server"].lower().startswith("https://"):
@@ -164,10 +160,9 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def _merged(files: Iterable[tuple[str, bytes]]) -> tuple[Entry, list[str]]:
-    """All files as one, in which the first file that has an entry counts; and what earlier versions did otherwise."""
+def _merged(files: Iterable[tuple[str, bytes]]) -> Entry:
+    """All files as one, in which the first file that has an entry counts."""
     merged: Entry = {"current-context": "", **{kind: {} for kind in KINDS}}
-    last = ""
     for path, data in (several := list(files)):
         try:
             parsed = _parsed(path, data)
@@ -175,14 +170,8 @@ def _merged(files: Iterable[tuple[str, bytes]]) -> tuple[Entry, list[str]]:
             raise KubeconfigError(f"{path}: {error}" if len(several) > 1 else str(error)) from None
         for kind in KINDS:
             merged[kind] = parsed[kind] | merged[kind]
-        last = parsed["current-context"] or last
-        merged["current-context"] = merged["current-context"] or last
-    first = merged["current-context"]
-    change = (
-        f"the current context is {first}, of the first file in KUBECONFIG that has one, as for kubectl; earlier"
-        f" versions of kleader took {last}, of the last file: give --context to choose"
-    )
-    return merged, [change] if first != last else []
+        merged["current-context"] = merged["current-context"] or parsed["current-context"]
+    return merged
 
 
 def _parsed(path: str, data: bytes) -> Entry:

@@ -67,20 +67,6 @@ def default_path(namespace: str, name: str) -> str:
     return f"{directory()}/{namespace}.{name}.lock"
 
 
-def former_held(path: str) -> str:
-    """The lock file that an earlier version used instead of this default path, if it is locked; else ""."""
-    place = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    former = f"{place}/kleader/{os.path.basename(path)}"
-    try:
-        fd = os.open(former, os.O_RDONLY | OPEN_FLAGS)
-    except OSError:
-        return ""
-    try:
-        return "" if acquire(fd, wait=False) else former
-    finally:
-        os.close(fd)
-
-
 def open_lock(path: str) -> int:
     """A descriptor of the lock file, which is created if missing, with the user's directory if it is in that.
 

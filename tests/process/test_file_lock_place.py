@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 from typing import TYPE_CHECKING, Protocol
@@ -157,17 +156,3 @@ def test_a_user_without_a_lock_directory_can_use_a_path(as_user: As, home: Path)
     newcomer = as_user("a terminal", "run", option, "--no-wait", "--", "true", mounts=mounts)
     assert newcomer.wait() == 124
     leader.signal(signal.SIGCONT)
-
-
-def test_an_older_kleader_that_holds_the_former_lock_file_is_reported(as_user: As, home: Path) -> None:
-    """Neither excludes the other: its lock file was in $XDG_RUNTIME_DIR."""
-    former = home / "run" / "kleader" / "default.t.lock"
-    former.parent.mkdir(parents=True)
-    with former.open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        warned = as_user("a terminal", "run", *LOCK, "--", "true")
-        assert warned.wait() == 0
-    assert f"an older kleader still leads by {HOME}/run/kleader/default.t.lock: stop that one first" in warned.err
-    quiet = as_user("a terminal", "run", *LOCK, "--", "true")
-    assert quiet.wait() == 0
-    assert "older" not in quiet.err

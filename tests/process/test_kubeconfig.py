@@ -1,4 +1,4 @@
-"""What reaches an API server and a plugin, and what is said where an earlier version chose another cluster."""
+"""What reaches an API server and a plugin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.process.conftest import KLEADER
 from tests.process.test_bad_input import SURROUNDINGS, plugin, write
 from tests.support.json_server import Asked, json_server
-from tests.support.kubeconfig import NO_SERVER, config
+from tests.support.kubeconfig import config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,25 +89,3 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:  # nobody has the other end open
         return b""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "check"])
-def test_run_and_check_warn_if_an_earlier_version_used_another_cluster_or_namespace(
-    processes: Processes, tmp_path: Path, command: str
-) -> None:
-    """In a line each; and not where an option has chosen."""
-    one = config(contexts=[{"name": "x", "context": {"cluster": "x", "user": "x", "namespace": "n"}}])
-    two = {"current-context": "y", "contexts": [{"name": "y", "context": {"cluster": "x", "user": "x"}}]}
-    listed = f"{write(tmp_path / 'one', one)}:{write(tmp_path / 'two', two)}"
-    env = {**SURROUNDINGS, "KUBECONFIG": listed, "POD_NAMESPACE": "p"}
-    more = ["--no-wait", "--", "true"]
-    told = processes.start([*KLEADER, command, "--name=t", *more], env=env, name="told")
-    chosen = [*KLEADER, command, "--name=t", "--namespace=n", "--context=x", *more]
-    quiet = processes.start(chosen, env=env, name="quiet")
-    assert (told.wait() != 0, quiet.wait() != 0) == (True, True)
-    said = f"{told.out}\n{told.err}".splitlines()
-    assert sum("the current context is x, of the first file in KUBECONFIG that has one" in line for line in said) == 1
-    assert sum("the namespace is n, the context's, as for kubectl; earlier" in line for line in said) == 1
-    assert "earlier versions" not in quiet.out + quiet.err
-    assert NO_SERVER in quiet.out + quiet.err

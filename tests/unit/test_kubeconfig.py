@@ -106,17 +106,6 @@ def test_entry_of_the_first_kubeconfig_is_not_merged_with_a_later_one(two: tuple
     assert (found["server"], found["server_name"]) == ("https://one:1", "")
 
 
-def test_notice_if_an_earlier_version_used_another_cluster(two: tuple[Path, Path]) -> None:
-    """It took the last file's current-context; a named context has no such difference."""
-    (told,) = read({}).changed_defaults("")
-    assert told.startswith("the current context is one, of the first file in KUBECONFIG that has one")
-    assert "took two" in told
-    assert "--context" in told
-    assert read({"context": "one"}).changed_defaults("") == []
-    two[1].write_bytes(encoded({**json.loads(two[1].read_bytes()), "current-context": ""}))
-    assert read({}).changed_defaults("") == []
-
-
 def test_files_of_a_list_may_be_missing_but_a_named_file_must_exist(
     two: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,18 +127,13 @@ def test_files_of_a_list_may_be_missing_but_a_named_file_must_exist(
 def test_namespace_of_the_context_comes_before_the_pod_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, pod: tuple[str, str], expected: str
 ) -> None:
-    """As in kubectl. If an earlier version took the Pod's namespace before the context's, a notice says so."""
+    """As in kubectl."""
     path = tmp_path / "config"
     path.write_bytes(encoded(context(namespace=named)))
     (tmp_path / "namespace").write_text(pod[1])
     monkeypatch.setattr(credentials, "_ACCOUNT", f"{tmp_path}/")
     monkeypatch.setenv("POD_NAMESPACE", pod[0])
-    known = read({"kubeconfig": str(path)})
-    assert known.namespace == expected
-    assert known.changed_defaults("given") == []
-    changes = known.changed_defaults("")
-    assert bool(changes) == bool(named)
-    assert all(f"is {named}, the context's" in each and "took p, the Pod's: give -n" in each for each in changes)
+    assert read({"kubeconfig": str(path)}).namespace == expected
 
 
 # --- credentials
