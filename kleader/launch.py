@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kleader.ipc.plan import Plan
-    from kleader.supervisor.elector_process import Launcher
 
 _PLAN_FD, _CHANNEL_FD, _SOCKET_FD = 3, 4, 5  # as kleader.ipc.spawn numbers them
 
@@ -55,7 +54,6 @@ def supervise(plan_fd: int) -> int:
     from kleader import system
     from kleader.supervisor import main as supervisor
     from kleader.supervisor import signals
-    from kleader.supervisor.elector_process import NoElection
 
     _fill_standard_descriptors()
     system.take_priority(2)
@@ -65,7 +63,7 @@ def supervise(plan_fd: int) -> int:
     log = log_of(plan)
     try:
         me = system.myself()
-        launcher: Launcher = NoElection()
+        launcher = spawn.Launcher()
         if plan.lock == "file":
             from kleader.elector.start import FileElectors
 

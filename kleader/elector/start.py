@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from kleader.system import Process
 
 
-class Electors:
+class Electors(spawn.Launcher):
     """Processes of their own Python, for locks at the API: ``command`` reads the plan from 3 and the link from 4.
 
     With ``alone`` an elector finds at 5 a socket that only the electors and the supervisor share. The name that an
@@ -26,7 +25,6 @@ class Electors:
     inherit it.
     """
 
-    inherited: tuple[int, ...] = ()
     releases = True
 
     def __init__(self, plan_fd: int, command: list[str], heartbeat_timeout: float, *, alone: bool) -> None:
@@ -37,23 +35,13 @@ class Electors:
         """Fork and exec one. OSError where there is no room for it."""
         return spawn.process(self._command, self._plan_fd, (self._socket.fileno(),) if self._socket else ())
 
-    def holder(self) -> str:
-        """Unknown here: the elector reports it."""
-        return ""
 
-    def close_lock(self) -> None:
-        """A lease ends by itself."""
-
-
-class FileElectors:
+class FileElectors(spawn.Launcher):
     """Forks of the supervisor itself, for the file lock: tiny, and on the same open file.
 
     A file elector sends no heartbeats: while it waits it is in flock(2), where nothing can hang but the kernel, which
     also chooses the next leader. A file elector that is stopped or dies is replaced, as waitpid shows.
     """
-
-    heartbeat_timeout = math.inf
-    releases = False
 
     def __init__(self, plan: Plan, log: Log, supervisor: Process) -> None:
         from kleader.elector.file_elector import FileElector  # noqa: PLC0415 - now: an upgrade may follow
@@ -61,11 +49,6 @@ class FileElectors:
         self._file_elector = FileElector
         self._plan, self._log, self._supervisor = plan, log, supervisor
         self._fd, self._path_fds = -1, list[int]()
-
-    @property
-    def inherited(self) -> tuple[int, ...]:
-        """The command inherits the lock: while it or a descendant has the descriptor, the file is locked."""
-        return (self._fd,)
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:
         """Fork one. For a new candidacy it opens the file again, and releases what an earlier elector may hold."""
@@ -104,9 +87,10 @@ class FileElectors:
         for fd in (*self._path_fds, self._fd):
             if fd >= 0:
                 os.close(fd)
-        self._fd, self._path_fds = -1, []
+        self._fd, self._path_fds, self.inherited = -1, [], ()
 
     def _open(self) -> None:
         self.close_lock()
         self._fd = file_lock.open_lock(self._plan.file)
+        self.inherited = (self._fd,)  # while the command or a descendant has the descriptor, the file is locked
         self._path_fds = path_lock.open_path_locks(self._plan.file)

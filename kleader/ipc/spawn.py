@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 
 from kleader import system
@@ -12,6 +13,25 @@ from kleader.ipc.channel import Channel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+
+
+class Launcher:
+    """Starts electors. This one starts none: the command runs without a lock."""
+
+    heartbeat_timeout = math.inf  # seconds of a term without a message after which it hangs; inf: it may block
+    releases = False  # the lock has to be released by a request; else it is free when kleader has ended
+    inherited: tuple[int, ...] = ()  # descriptors that the command inherits
+
+    def start(self, *, leading: bool) -> tuple[int, Channel]:
+        """The pid and the link of a new one. OSError: no room for a process, or the lock cannot be opened."""
+        raise NotImplementedError
+
+    def holder(self) -> str:
+        """The holder, where no elector can tell while it waits; "" if there is none, or the elector tells."""
+        return ""
+
+    def close_lock(self) -> None:
+        """Close the lock that an elector which has ended may have acquired. A lease ends by itself."""
 
 
 def process(command: list[str], plan_fd: int, others: tuple[int, ...]) -> tuple[int, Channel]:

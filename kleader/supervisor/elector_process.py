@@ -17,52 +17,12 @@ from kleader.supervisor.states import ENDING, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from kleader.ipc.channel import Channel
     from kleader.ipc.plan import Plan
+    from kleader.ipc.spawn import Launcher
     from kleader.log import Log
     from kleader.supervisor.child import Command
     from kleader.supervisor.term import Term
-
-    class Launcher(Protocol):
-        """Starts an elector, of a lock at the API or of a file lock."""
-
-        heartbeat_timeout: float  # seconds of a term without a message after which it hangs; inf: it may block
-        releases: bool  # the lock has to be released by a request; else it is free when kleader has ended
-
-        @property
-        def inherited(self) -> tuple[int, ...]:
-            """Descriptors that the command inherits."""
-
-        def start(self, *, leading: bool) -> tuple[int, Channel]:
-            """The pid and the link of a new one. OSError: no room for a process, or the lock cannot be opened."""
-
-        def holder(self) -> str:
-            """The holder, where no elector can tell while it waits; "" if there is none, or the elector tells."""
-
-        def close_lock(self) -> None:
-            """Close the lock that an elector which has ended may have acquired."""
-
-
-class NoElection:
-    """Null object: the command runs without a lock."""
-
-    heartbeat_timeout = math.inf
-    releases = False
-    inherited: tuple[int, ...] = ()
-
-    def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
-        """Is never called."""
-        raise AssertionError
-
-    def holder(self) -> str:
-        """Return no holder."""
-        return ""
-
-    def close_lock(self) -> None:
-        """Do nothing."""
-
 
 _MAX_MISSED = 2  # checks in a row that find no heartbeat, after which an elector hangs
 _CANDIDATE_FACTOR = 3  # times as long between two checks while a candidate waits, whose elector sends fewer

@@ -16,8 +16,8 @@ from kleader.supervisor.state_machine import RunStateMachine
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
+    from kleader.ipc.spawn import Launcher
     from kleader.log import Log
-    from kleader.supervisor.elector_process import Launcher
     from kleader.supervisor.status_report import Launch
 
 _MAX_REAPED = 500  # in one turn, so that processes that die all the time delay no deadline

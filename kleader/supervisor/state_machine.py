@@ -34,8 +34,8 @@ from kleader.supervisor.term import Run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
+    from kleader.ipc.spawn import Launcher
     from kleader.log import Log
-    from kleader.supervisor.elector_process import Launcher
     from kleader.supervisor.status_report import Launch
 
 

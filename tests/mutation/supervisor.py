@@ -52,9 +52,9 @@ MUTANTS = [
     ),
     Guard(
         "the command inherits the file lock",
-        "elector.start:FileElectors.inherited",
-        "(self._fd,)",
-        "()",
+        "elector.start:FileElectors._open",
+        "self.inherited = (self._fd,)",
+        "",
         "process/test_command_environment.py::test_only_the_lock_files_descriptor_is_inherited",
     ),
     # --- the deadlines

@@ -37,6 +37,7 @@ from kleader.elector import start
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
 from kleader.ipc.channel import Channel
+from kleader.ipc.spawn import Launcher
 from kleader.procs.tree_killer import TreeKiller
 from kleader.supervisor import child
 from kleader.supervisor.child import Child
@@ -52,23 +53,14 @@ TYPES: dict[str, Any] = {kind.__name__.lower(): kind for kind in get_args(m.Body
 RENEW_DEADLINE = 10.0  # seconds, where the options give no other
 
 
-class Scripted:
+class Scripted(Launcher):
     """Starts electors that do as they are told."""
 
-    heartbeat_timeout = float("inf")
-    inherited: tuple[int, ...] = ()
     releases = True
 
     def __init__(self, script: list[list[Any]], after: list[list[Any]], heard: str, full: str) -> None:
         self.other_version = False
         self._script, self._next, self._heard, self._full = script, after, heard, full
-
-    def holder(self) -> str:
-        """Is told by the script."""
-        return ""
-
-    def close_lock(self) -> None:
-        """Holds nothing."""
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:
         """A fork."""

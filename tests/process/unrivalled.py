@@ -79,12 +79,10 @@ class Slow(Loop):
         super()._supervisor_died()
 
 
-class Electors:
+class Electors(spawn.Launcher):
     """Forks of the supervisor."""
 
-    inherited: tuple[int, ...] = ()
     releases = True
-    heartbeat_timeout = float("inf")
 
     def __init__(self, plan_fd: int, *_: object, **__: object) -> None:
         self._plan = plans.load(plan_fd)
@@ -102,13 +100,6 @@ class Electors:
             os._exit(0)
         theirs.close()
         return pid, Channel(ours)
-
-    def holder(self) -> str:
-        """Is told by the elector."""
-        return ""
-
-    def close_lock(self) -> None:
-        """Holds nothing."""
 
 
 async def find_lock(_term: int, _assign: Assign) -> tuple[Lock, EventRecorder]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kleader import system
 from kleader.election import protocol as p
 from kleader.ipc import messages as m
+from kleader.ipc.spawn import Launcher
 from kleader.supervisor import child, state_machine
 from kleader.supervisor.state_machine import RunStateMachine
 from kleader.supervisor.states import ENDING, LIMITED, State
@@ -82,12 +83,11 @@ class Link:
         self.open = False
 
 
-class World:
+class World(Launcher):
     """One run, its processes and its clock. It launches electors in the place of the launcher."""
 
     current: ClassVar[World]  # the latest one: the functions of the kernel act on it
     releases = True
-    inherited: tuple[int, ...] = ()
 
     def __init__(self, plan: Plan) -> None:
         World.current = self
@@ -198,12 +198,6 @@ class World:
         assert not self.elector, "an elector beside another"
         self._elector, self._link = self._start("elector"), Link(self)
         return self._elector, self._link
-
-    def holder(self) -> str:
-        return ""
-
-    def close_lock(self) -> None:
-        pass
 
     # --- what a test does
 

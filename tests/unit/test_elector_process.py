@@ -14,6 +14,7 @@ from kleader import system
 from kleader.election import protocol as p
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
+from kleader.ipc.spawn import Launcher
 from kleader.log import Log
 from kleader.procs.reap import reap
 from kleader.procs.tree_killer import ProcessTree
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
 PID = 4711  # of nobody
 
 
-class Scene:
+class Scene(Launcher):
     """An elector that is a socket; what becomes of it is written down in order."""
 
     heartbeat_timeout = 5.0
-    inherited: tuple[int, ...] = ()
     releases = True
     runs = False
 
@@ -61,12 +61,6 @@ class Scene:
 
     def reaped(self, waitstatus: int, now: float) -> None:
         self.elector.process.reaped(waitstatus, now)
-
-    def holder(self) -> str:
-        return ""
-
-    def close_lock(self) -> None:
-        pass
 
     def kill(self, pid: int, number: int) -> None:
         assert (pid, number) == (PID, signal.SIGKILL)
