@@ -16,7 +16,7 @@ from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError, SetUpError
 from kleader.kube.metadata import owner_names
-from kleader.locks import factory, rbac
+from kleader.locks import base, factory, rbac
 from kleader.locks.lease_candidate import served_version
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _ClusterChecks:
     def __init__(self, plan: Plan, api: ApiClient, report: Report) -> None:
         self.plan, self.api, self.report = plan, api, report
         self._locks = factory.component_locks(
-            plan.lock, factory.Place(api, plan.namespace, plan.name, plan.labels, force=plan.force)
+            plan.lock, base.Place(api, plan.namespace, plan.name, plan.labels, force=plan.force)
         )
 
     async def reach(self) -> bool:

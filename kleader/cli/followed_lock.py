@@ -13,7 +13,7 @@ from kleader.election.duration import text
 from kleader.election.events import Kind
 from kleader.exits import FAILED
 from kleader.kube.client import ApiClient
-from kleader.locks import factory
+from kleader.locks import base, factory
 from kleader.observe.follow import follow_locks
 from kleader.observe.tracker import LockTracker
 
@@ -61,7 +61,7 @@ class FollowedLock:
         sources, namespace = await locate.sources(query)
         if query.kind != "file":
             self.api, self.namespace = ApiClient(cast("KubeSource", sources[0]).api.credentials), namespace
-            self.objects = factory.component_locks(query.kind, factory.Place(self.api, namespace, query.name))
+            self.objects = factory.component_locks(query.kind, base.Place(self.api, namespace, query.name))
         clock, warning = locate.Clock(sources), RepeatedWarning()
         tracker = LockTracker(len(sources), query.kind, by_name=True)
         was_read = False

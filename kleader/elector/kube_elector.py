@@ -21,8 +21,9 @@ from kleader.ipc import messages as m
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
 from kleader.kube.errors import LockError, SetUpError
+from kleader.locks.base import Place
 from kleader.locks.coordinated_lease import CoordinatedLease
-from kleader.locks.factory import Place, make_lock
+from kleader.locks.factory import make_lock
 from kleader.locks.leader_for_life import PodContext
 from kleader.locks.lease_candidate import Description, LeaseCandidate, served_version
 from kleader.procs.process_tracker import has_survivors

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from kleader.election.events import Observed
     from kleader.election.record import Record
+    from kleader.kube.client import ApiClient
     from kleader.locks.run_history import Run
 
 
 CANDIDATES = "candidates."  # and the name of a lock: that of the Lease with the list of its candidates
 # client-go's locks in two objects, to migrate from one kind to the other: the kinds of both, the primary first
 MULTILOCKS = {"configmapsleases": ("configmap", "lease"), "endpointsleases": ("endpoints", "lease")}
+
+
+class Place(NamedTuple):
+    """Where a lock is, and with what its objects are written. ``warn`` gets sentences for a person."""
+
+    api: ApiClient
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = MappingProxyType({})
+    warn: Callable[[str], None] = lambda _: None
+    force: bool = False  # permits an Endpoints that a Service would lose
 
 
 class LockProperties(NamedTuple):

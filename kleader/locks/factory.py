@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
 from kleader.locks.base import MULTILOCKS
@@ -13,10 +12,7 @@ from kleader.locks.lease import LeaseLock
 from kleader.locks.multilock import MultiLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from kleader.kube.client import ApiClient
-    from kleader.locks.base import Lock
+    from kleader.locks.base import Lock, Place
     from kleader.locks.leader_for_life import PodContext
     from kleader.locks.lease_candidate import LeaseCandidate
     from kleader.locks.object_lock import ObjectLock
@@ -29,20 +25,9 @@ _KINDS: dict[str, type[ObjectLock]] = {
 }
 
 
-class Place(NamedTuple):
-    """Where a lock is, and with what its objects are written. ``warn`` gets sentences for a person."""
-
-    api: ApiClient
-    namespace: str
-    name: str
-    labels: Mapping[str, str] = MappingProxyType({})
-    warn: Callable[[str], None] = lambda _: None
-    force: bool = False  # permits an Endpoints that a Service would lose
-
-
 def component_locks(kind: str, place: Place) -> list[ObjectLock]:
     """A lock for each object of a lock of this kind, the primary first: enough for commands that do not compete."""
-    return [_KINDS[component](*place) for component in MULTILOCKS.get(kind, (kind,))]
+    return [_KINDS[component](place) for component in MULTILOCKS.get(kind, (kind,))]
 
 
 def make_lock(
@@ -58,10 +43,10 @@ def make_lock(
     ``candidate``: for coordinated election, which only Leases have. ``context``: for leader-for-life.
     """
     if candidate:
-        coordinated = CoordinatedLease(*place)
+        coordinated = CoordinatedLease(place)
         coordinated.candidate = candidate
         return coordinated
     if context:
-        return LeaderForLifeLock(*place[:-1], context)
+        return LeaderForLifeLock(place, context)
     primary, *secondary = component_locks(kind, place)
     return MultiLock(primary, secondary[0], lease_duration) if secondary else primary

@@ -38,9 +38,9 @@ from kleader.locks.object_lock import ObjectLock
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable
 
-    from kleader.kube.client import ApiClient
+    from kleader.locks.base import Place
     from kleader.locks.run_history import Run
 
 _POLL_SECONDS = 1.0  # for what only this machine can tell
@@ -79,16 +79,8 @@ class LeaderForLifeLock(ObjectLock):
     plural = "configmaps"
     properties = LockProperties(non_expiring=True)
 
-    def __init__(  # noqa: PLR0913, PLR0917 - as any lock, and its Pod
-        self,
-        api: ApiClient,
-        namespace: str,
-        name: str,
-        labels: Mapping[str, str],
-        warn: Callable[[str], None],
-        context: PodContext,
-    ) -> None:
-        super().__init__(api, namespace, name, labels, warn)
+    def __init__(self, place: Place, context: PodContext) -> None:
+        super().__init__(place)
         self._pods = self._collection.removesuffix(self.plural) + "pods"
         self._context = context
         self._me: PodOwner | None = None

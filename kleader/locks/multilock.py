@@ -12,7 +12,6 @@ Where it departs from client-go, whose letter lets two candidates lead at once:
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,7 @@ from kleader.election.events import Failure, Kind, Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.kube.errors import LockError
 from kleader.kube.merged_watch import merge_watches
+from kleader.kube.timeout import seconds_left
 from kleader.locks import run_history
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ class _Pair(NamedTuple):
 class MultiLock:
     """``primary`` and ``secondary``, for a candidate with this lease duration, in seconds."""
 
+    ended_run: Run | None = None
+    recommended = ""
+
     def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int) -> None:
         self.namespace = primary.namespace
         self.properties = primary.properties._replace(is_multilock=True)
@@ -47,10 +50,9 @@ class MultiLock:
 
     async def get(self, timeout: float) -> Observed:
         """Both as they are now; Kind.MISSING if there is neither."""
-        clock = asyncio.get_running_loop().time
-        end = clock() + timeout
-        primary = await _find(self._locks[0], end - clock())
-        observed = self._together(_Pair(primary, await _find(self._locks[1], end - clock())))
+        left = seconds_left(timeout)
+        primary = await _find(self._locks[0], left())
+        observed = self._together(_Pair(primary, await _find(self._locks[1], left())))
         if observed is None:
             raise LockError(Kind.MISSING, "neither of the two objects of the lock exists")
         return observed
@@ -61,13 +63,13 @@ class MultiLock:
         A release or a handover goes on to the secondary although the primary was not written. Else the next holder
         would find two locks that differ until the lease has run out.
         """
-        clock = asyncio.get_running_loop().time
-        end = clock() + timeout
+        left = seconds_left(timeout)
         written: list[Observed] = []
         failures: list[Failure] = []
         for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
+            lock.ended_run, lock.recommended = self.ended_run, self.recommended
             try:
-                observed = await lock.write(before, record, incarnation, end - clock())
+                observed = await lock.write(before, record, incarnation, left())
                 _check(observed, before, record, incarnation)
             except LockError as error:
                 failures.append(error.failure)
@@ -91,26 +93,6 @@ class MultiLock:
             async for which, observed in changes:
                 now[which] = observed
                 yield self._together(_Pair(*now))
-
-    @property
-    def ended_run(self) -> Run | None:
-        """Recorded in both."""
-        return self._locks[0].ended_run
-
-    @ended_run.setter
-    def ended_run(self, run: Run | None) -> None:
-        for lock in self._locks:
-            lock.ended_run = run
-
-    @property
-    def recommended(self) -> str:
-        """By both."""
-        return self._locks[0].recommended
-
-    @recommended.setter
-    def recommended(self, identity: str) -> None:
-        for lock in self._locks:
-            lock.recommended = identity
 
     @property
     def server_time(self) -> int | None:

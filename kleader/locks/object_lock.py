@@ -21,17 +21,16 @@ from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, RECOMMENDED
 from kleader.locks.run_history import LAST_RUN
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator
 
-    from kleader.kube.client import ApiClient
+    from kleader.locks.base import Place
     from kleader.locks.run_history import Run
 
 
 class ObjectLock:
     """One object. A subclass names its kind and says how it keeps the record. Methods as in kleader.locks.base.
 
-    ``labels`` are merged into the object's. ``warn`` gets sentences for a person; the lock works all the same.
-    ``force``: for an Endpoints.
+    The place's labels are merged into the object's.
     """
 
     api_version: ClassVar[str]
@@ -41,26 +40,14 @@ class ObjectLock:
     ended_run: Run | None = None
     recommended = ""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a factory.Place
-        self,
-        api: ApiClient,
-        namespace: str,
-        name: str,
-        labels: Mapping[str, str],
-        warn: Callable[[str], None] = lambda _: None,
-        force: bool = False,  # noqa: FBT001, FBT002 - as in a factory.Place
-    ) -> None:
-        self.namespace = namespace
-        self._api = api
-        self._warn, self._force = warn, force
+    def __init__(self, place: Place) -> None:
+        self._api, self.namespace, self._name, self._labels, self._warn, self._force = place
         self._warned: set[str] = set()
-        self._name = name
-        self._labels = dict(labels)
-        self._title = f"the {self.kind} {namespace}/{name}"
+        self._title = f"the {self.kind} {self.namespace}/{self._name}"
         root = "/apis/" if "/" in self.api_version else "/api/"
-        quoted = urllib.parse.quote(namespace, safe="")
+        quoted = urllib.parse.quote(self.namespace, safe="")
         self._collection = f"{root}{self.api_version}/namespaces/{quoted}/{self.plural}"
-        self._target = f"{self._collection}/{urllib.parse.quote(name, safe='')}"
+        self._target = f"{self._collection}/{urllib.parse.quote(self._name, safe='')}"
 
     # --- what a subclass decides
 

@@ -18,7 +18,7 @@ from kleader.election.record import Record
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
 from kleader.kube.errors import LockError
-from kleader.locks import factory
+from kleader.locks import base, factory
 from kleader.locks.rbac import Permission, lock_permissions, registration_permissions, role_rules
 from tests.support import faults
 from tests.support.api import path
@@ -267,7 +267,7 @@ class Client(LoopThread):
         async def make() -> Lock:
             return factory.make_lock(
                 "lease" if place.coordinated else place.lock,
-                factory.Place(api, place.namespace, place.name, labels or {}, warnings.append, force),
+                base.Place(api, place.namespace, place.name, labels or {}, warnings.append, force),
                 lease_duration,
                 candidate=cast("LeaseCandidate", Unregistered()) if place.coordinated else None,
             )

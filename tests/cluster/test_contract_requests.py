@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kleader.election.request import Request
-from kleader.locks import factory
+from kleader.locks import base, factory
 from tests.cluster.contract import LEADER, OBJECTS, Client, Entry, Place, annotation, entry_of, spec
 from tests.cluster.test_contract import foreign
 
@@ -29,7 +29,7 @@ def place(request: pytest.FixtureRequest, plane: Plane, namespace: str) -> Place
 def objects(client: Client, place: Place) -> list[ObjectLock]:
     """Each of the lock's objects by itself, as the commands that ask have them."""
     api = client.api(place.plane, place.namespace, place.user())
-    return factory.component_locks(place.lock, factory.Place(api, place.namespace, place.name))
+    return factory.component_locks(place.lock, base.Place(api, place.namespace, place.name))
 
 
 @pytest.mark.parametrize("to", ["", "heir"], ids=["resign", "transfer"])

@@ -13,7 +13,7 @@ from kleader.election.record import Record
 from kleader.kube.client import ApiClient
 from kleader.kube.credentials import Credentials
 from kleader.kube.errors import WatchError
-from kleader.locks import factory
+from kleader.locks import base, factory
 from kleader.locks.leader_for_life import PodContext
 from kleader.locks.rbac import lock_permissions, role_rules
 from tests.cluster.contract import INCARNATION, Client, Handle, Watch, first, reader_of, refused
@@ -97,7 +97,7 @@ class Pods(Client):
         async def make() -> Lock:
             api = ApiClient(Credentials({"kubeconfig": str(config)}, reader_of(config)))
             self._apis.append(api)
-            place = factory.Place(api, self.namespace, "x", labels or {}, warnings.append)
+            place = base.Place(api, self.namespace, "x", labels or {}, warnings.append)
             return factory.make_lock(LOCK, place, 15, context=context)
 
         return Handle(self, self.run(make()), warnings)

@@ -18,6 +18,7 @@ from kleader.kube import client, responses
 from kleader.kube.connection import Connection
 from kleader.kube.errors import LockError, WatchError
 from kleader.locks import file_lock
+from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
 from tests.fuzz.test_http import Known, Wire
 from tests.fuzz.test_records import run
@@ -76,7 +77,7 @@ def lease(text: str, _path: Path) -> None:
     found = responses.json_object(b'{"kind":"Lease","metadata":{"name":"x"},"spec":' + text.encode() + b"}")
     if found:
         with contextlib.suppress(LockError):
-            LeaseLock(client.ApiClient(cast("Credentials", Known())), "n", "x", {}).observed(found)
+            LeaseLock(Place(client.ApiClient(cast("Credentials", Known())), "n", "x")).observed(found)
 
 
 def served(pieces: list[bytes]) -> None:

@@ -14,6 +14,7 @@ from kleader.kube.connection import Connection
 from kleader.kube.endpoint import Endpoint
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.server_warnings import ServerWarnings
+from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
 from tests.fuzz.foreign import foreign
 from tests.fuzz.test_records import SERVER, run
@@ -102,7 +103,7 @@ def test_an_answer_is_an_object_or_an_error_however_it_is_cut(served: list[bytes
             return error.failure.kind
         assert api.skew is None or abs(api.skew.error) < 60
         with suppress(LockError):
-            LeaseLock(api, "fuzz", "current", {}).observed(found)
+            LeaseLock(Place(api, "fuzz", "current")).observed(found)
         return found
 
     seen = []

@@ -14,6 +14,7 @@ from kleader.cli import formatters
 from kleader.election.events import Kind
 from kleader.kube import responses
 from kleader.kube.errors import LockError, WatchError
+from kleader.locks.base import Place
 from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
 from kleader.locks.lease_candidate import Description, LeaseCandidate
 from kleader.observe.assemble import assemble
@@ -75,7 +76,7 @@ class FakeApi:
 def owned(config_map: Object, pod: Object, shown: Object) -> LeaderForLifeLock:
     api = FakeApi({"for-life": config_map, "owner-0": pod, "me-0": ME}, shown)
     home = PodContext("me-0", "", cast("socket.socket", Socket({})), lambda _spared, _doomed: False)
-    return LeaderForLifeLock(cast("ApiClient", api), "fuzz", "for-life", {}, lambda _: None, home)
+    return LeaderForLifeLock(Place(cast("ApiClient", api), "fuzz", "for-life"), home)
 
 
 async def looked_on(lock: LeaderForLifeLock) -> None:

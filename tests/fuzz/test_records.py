@@ -16,6 +16,7 @@ from kleader.election.step_function import step
 from kleader.kube import responses
 from kleader.kube.errors import LockError
 from kleader.locks.annotation_lock import LEADER, ConfigMapLock, EndpointsLock
+from kleader.locks.base import Place
 from kleader.locks.coordinated_lease import CoordinatedLease
 from kleader.locks.lease import LeaseLock
 from kleader.locks.multilock import MultiLock
@@ -62,7 +63,8 @@ def lock_for(kind: type[ObjectLock], found: dict[str, Any]) -> ObjectLock:
     """The lock of that name, which is whatever the object says."""
     metadata = found.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    lock = kind(cast("ApiClient", Echo()), "default", name if isinstance(name, str) and name.isascii() else "x", {})
+    known = name if isinstance(name, str) and name.isascii() else "x"
+    lock = kind(Place(cast("ApiClient", Echo()), "default", known))
     if isinstance(lock, CoordinatedLease):
         lock.candidate = Silent()  # type: ignore[assignment]
     return lock

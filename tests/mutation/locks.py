@@ -74,8 +74,8 @@ MUTANTS = [
     Guard(
         "a multilock: each object is written over the version that was observed, or created where none was",
         "locks.multilock:MultiLock.write",
-        "lock.write(before, record, incarnation, end - clock())",
-        "lock.write(await _find(lock, end - clock()), record, incarnation, end - clock())",
+        "lock.write(before, record, incarnation, left())",
+        "lock.write(await _find(lock, left()), record, incarnation, left())",
         "unit/test_multi.py::test_no_object_is_written_over_another_version_than_the_observed_one",
     ),
     Guard(

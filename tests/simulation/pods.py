@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kleader.election import events as e
 from kleader.election.state import Phase
+from kleader.locks.base import Place
 from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
 from kleader.locks.lock_annotations import annotation
 from tests.simulation.faults import (
@@ -53,9 +54,8 @@ class Asker(Pair):
             resume_state=machine.memory,
             save=machine.remember,
         )
-        self._lock = LeaderForLifeLock(  # type: ignore[assignment]
-            cast("ApiClient", Wire(machine)), "ns", "x", {}, lambda said: machine.world.log(machine.name, said), home
-        )
+        wire, warn = cast("ApiClient", Wire(machine)), partial(machine.world.log, machine.name)
+        self._lock = LeaderForLifeLock(Place(wire, "ns", "x", warn=warn), home)  # type: ignore[assignment]
         self._requesting = self._watching = None
 
 

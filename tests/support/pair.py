@@ -13,6 +13,7 @@ from kleader.election.step_function import step
 from kleader.kube.errors import LockError
 from kleader.locks import multilock
 from kleader.locks.annotation_lock import EndpointsLock
+from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
 from tests.support.election import TIMING, WALL
 
@@ -116,10 +117,10 @@ class World:
         self.overlaps: list[tuple[float, set[str]]] = []
 
     def endpoints(self) -> EndpointsLock:
-        return EndpointsLock(self.server, "n", "x", {})
+        return EndpointsLock(Place(self.server, "n", "x"))
 
     def lease(self) -> LeaseLock:
-        return LeaseLock(self.server, "n", "x", {})
+        return LeaseLock(Place(self.server, "n", "x"))
 
     def both(self) -> multilock.MultiLock:
         return multilock.MultiLock(self.endpoints(), self.lease(), TIMING.lease_duration)

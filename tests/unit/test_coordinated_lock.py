@@ -12,6 +12,7 @@ import pytest
 from kleader.election.events import Kind
 from kleader.election.record import Record
 from kleader.kube.errors import LockError
+from kleader.locks.base import Place
 from kleader.locks.coordinated_lease import CoordinatedLease
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ RECORD = Record("me", 15, 7, 8, 1)
 
 @pytest.fixture
 def lock() -> CoordinatedLease:
-    made = CoordinatedLease(cast("ApiClient", None), "default", "x", {})
+    made = CoordinatedLease(Place(cast("ApiClient", None), "default", "x"))
     made.candidate = cast("LeaseCandidate", Watched())
     return made
 

@@ -13,6 +13,7 @@ from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.pod_owner import is_dead
+from kleader.locks.base import Place
 from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def lock(
     memory: str = "",
 ) -> LeaderForLifeLock:
     home = PodContext("me", "", claim, lambda _spared, _doomed: False, resume_state=memory, save=remember)
-    return LeaderForLifeLock(server, "n", NAME, {}, lambda _: None, home)
+    return LeaderForLifeLock(Place(server, "n", NAME), home)
 
 
 def test_vanished_lock_belongs_to_an_owner_that_only_the_watch_has_shown(claim: socket.socket) -> None:
@@ -244,5 +245,5 @@ def test_lock_is_not_acquired_while_processes_of_an_earlier_term_run(claim: sock
     server: Any = Server("me")
     server.owned("me")
     home = PodContext("me", "", claim, lambda _spared, _doomed: True)
-    seen = asyncio.run(LeaderForLifeLock(server, "n", NAME, {}, lambda _: None, home).get(1))
+    seen = asyncio.run(LeaderForLifeLock(Place(server, "n", NAME), home).get(1))
     assert "processes of an earlier term still run here" in seen.fault

@@ -12,6 +12,7 @@ from kleader.election.events import Kind, Observed
 from kleader.election.record import UNKNOWN, Record
 from kleader.kube.errors import LockError
 from kleader.locks.annotation_lock import EndpointsLock
+from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
 from kleader.locks.lock_annotations import RECOMMENDED
 from kleader.locks.multilock import MultiLock
@@ -71,7 +72,7 @@ def server() -> Server:
 
 
 def multi(server: Any) -> MultiLock:  # noqa: ANN401 - stands for an Api
-    primary, secondary = EndpointsLock(server, "n", "x", {}), LeaseLock(server, "n", "x", {})
+    primary, secondary = EndpointsLock(Place(server, "n", "x")), LeaseLock(Place(server, "n", "x"))
     return MultiLock(primary, secondary, MINE)
 
 
@@ -81,9 +82,9 @@ def put(server: Any, lock: type[EndpointsLock | LeaseLock], record: Record) -> N
     found = server.found.get(lock.plural)
     if found:
         base = Observed(record, version=version, base=found)
-        asyncio.run(lock(server, "n", "x", {}).write(base, record, "", 1))
+        asyncio.run(lock(Place(server, "n", "x")).write(base, record, "", 1))
     else:
-        asyncio.run(lock(server, "n", "x", {}).write(None, record, "", 1))
+        asyncio.run(lock(Place(server, "n", "x")).write(None, record, "", 1))
 
 
 def get(lock: MultiLock) -> Observed:

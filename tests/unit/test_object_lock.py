@@ -12,6 +12,7 @@ from kleader.election.record import Record
 from kleader.kube.errors import LockError
 from kleader.locks import run_history
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
+from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
 from kleader.locks.lock_annotations import RECOMMENDED
 from kleader.locks.run_history import Run
@@ -42,7 +43,7 @@ class Server:
 
 def made(kind: type[ObjectLock]) -> tuple[Server, Any]:
     server: Any = Server()
-    lock = kind(server, "n", "x", {}, force=True)
+    lock = kind(Place(server, "n", "x", force=True))
     metadata = {"name": "x", "namespace": "n", "uid": "the uid", "resourceVersion": "7"}
     server.has = {"apiVersion": lock.api_version, "kind": lock.kind, "metadata": metadata}
     return server, lock
