@@ -1,4 +1,4 @@
-"""Requests to the API server that no term depends on: they may fail, and no exception is raised."""
+"""What no term depends on: it follows the election, its requests may fail, and no exception is raised."""
 
 from __future__ import annotations
 
@@ -8,10 +8,30 @@ from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError
 
 if TYPE_CHECKING:
+    from kleader.election.state import State
     from kleader.kube.credentials import Credentials
     from kleader.log import Log
 
 TIMEOUT = 5.0  # seconds for one request
+
+
+class Follower:
+    """Follows an election, without a part in it. One that has to wait starts a task."""
+
+    def follow(self, state: State) -> None:
+        """Note the election's state, after each step."""
+
+    def became_leader(self) -> None:
+        """Note that the last step began a term."""
+
+    def command(self, *, runs: bool) -> None:
+        """Note that the command was started, or is asked to stop."""
+
+    async def settle(self, seconds: float) -> None:
+        """Before the last write of a term: finish what others should see earlier, in at most so many seconds."""
+
+    async def end(self, seconds: float, *, unhealthy: bool) -> None:
+        """At the end of the elector: finish, in at most so many seconds. ``unhealthy``: why the candidacy ends."""
 
 
 class BestEffortCall:

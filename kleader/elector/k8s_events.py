@@ -8,63 +8,40 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from kleader.election.state import Phase
-from kleader.elector.best_effort import BestEffortCall
+from kleader.elector.best_effort import BestEffortCall, Follower
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kleader.election.state import State
-    from kleader.elector.pod_label import PodLabel
-    from kleader.elector.recommendation import Recommendation
-    from kleader.elector.registration import Registration
     from kleader.kube.credentials import Credentials
     from kleader.locks.base import Lock
     from kleader.log import Log
 
 BECAME, STOPPED = "became leader", "stopped leading"
 _HANDOVER_SECONDS = 0.06  # in which this machine and the API server have a handover to do first
-_MAX_LABEL_SECONDS = 0.5  # that a release waits for the Pod's label
 _MAX_NAME_CHARS = 253  # of any object
 _GRANT = "grant create on events, so that Events tell which candidate leads"
 
 
-class EventRecorder:
+class EventRecorder(Follower):
     """Writes an Event for the begin and the end of each term, each once.
 
-    It passes on to the Pod's label, the registration and the recommendation what they follow. ``component``: the source
-    of the Events; client-go's users take the lock's name.
+    ``component``: the source of the Events; client-go's users take the lock's name.
     """
 
-    unhealthy = False  # how the candidacy ends
-
-    def __init__(  # noqa: PLR0913, PLR0917 - what an Event names, and what follows the election with it
-        self,
-        credentials: Credentials,
-        log: Log,
-        identity: str,
-        component: str,
-        label: PodLabel | None = None,
-        registration: Registration | None = None,
-        recommendation: Recommendation | None = None,
-    ) -> None:
-        self.label, self._registration, self._recommendation = label, registration, recommendation
+    def __init__(self, credentials: Credentials, log: Log, identity: str, component: str, lock: Lock) -> None:
         self._call = BestEffortCall(
             credentials, log, event="kubernetes_event_failed", failure="no Event was written", grant=_GRANT
         )
-        self._identity, self._component = identity, component
+        self._identity, self._component, self._lock = identity, component, lock
         self._tasks: set[asyncio.Task[None]] = set()
         self._references: Sequence[dict[str, str]] = ()  # to the lock's objects, during a term
 
-    def follow(self, lock: Lock, state: State) -> None:
-        """Note the election's state, after each step; record the end of a term, whatever ended it."""
-        if self.label:
-            self.label.follow(state)
-        if self._registration:
-            self._registration.follow(state)
-        if self._recommendation:
-            self._recommendation.follow(state)
+    def follow(self, state: State) -> None:
+        """Record the end of a term, whatever ended it."""
         if state.phase is Phase.LEADING:
-            self._references = lock.references(state.observed) if state.observed else self._references
+            self._references = self._lock.references(state.observed) if state.observed else self._references
         elif state.phase is not Phase.RELEASING:
             for reference in self._references:
                 self.record(reference, STOPPED)
@@ -86,26 +63,10 @@ class EventRecorder:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def command(self, *, runs: bool) -> None:
-        """Note that the command was started, or is asked to stop."""
-        if self.label:
-            self.label.command(runs=runs)
-        if self._recommendation and not runs:
-            self._recommendation.stopping()
-
-    async def settle(self, seconds: float) -> float:
-        """Before a release: wait for the Pod's label, at most so many seconds; the seconds that it took."""
-        return await self.label.settle(min(seconds, _MAX_LABEL_SECONDS)) if self.label else 0.0
-
-    async def drain(self, seconds: float) -> None:
-        """At the end: wait for all requests, at most so many seconds."""
-        ending = self._registration.end(seconds, unhealthy=self.unhealthy) if self._registration else asyncio.sleep(0)
-        await asyncio.gather(ending, self._drain(seconds))
-
-    async def _drain(self, seconds: float) -> None:
-        left = seconds - await self.settle(seconds)
+    async def end(self, seconds: float, *, unhealthy: bool) -> None:  # noqa: ARG002
+        """Wait for all requests."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=left)
+            await asyncio.wait(self._tasks, timeout=seconds)
 
     async def _send(self, body: dict[str, Any]) -> None:
         await asyncio.sleep(_HANDOVER_SECONDS)

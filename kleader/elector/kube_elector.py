@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from kleader.elector.best_effort import Follower
     from kleader.ipc.channel import Channel
     from kleader.ipc.plan import Plan
     from kleader.locks.base import Lock
@@ -56,7 +57,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    async def find_lock(term: int, assign: m.Assign) -> tuple[Lock, EventRecorder]:
+    async def find_lock(term: int, assign: m.Assign) -> tuple[Lock, list[Follower]]:
         credentials = Credentials(plan.api, reader_command, partial(log.warning, event="credentials_notice"))
         await credentials.refresh()
         for notice in credentials.notices:
@@ -75,14 +76,16 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         lock = make_lock(plan.lock, place, plan.timing.lease_duration, candidate=candidate, context=context)
         if isinstance(lock, CoordinatedLease):
             lock.registers_at_once = one_try
-        label = None
+        fresh = not (assign.leading or assign.replaces)
+        followers: list[Follower] = [
+            Registration(plan, credentials, log, namespace, lambda: lock.server_time, fresh=fresh),
+            Recommendation(plan, credentials, log, lock),
+            EventRecorder(credentials, log, plan.identity, plan.name, lock),
+        ]
         if plan.pod_label:
             pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
-            label = PodLabel(credentials, log, pod, plan.pod_label)
-        fresh = not (assign.leading or assign.replaces)
-        registration = Registration(plan, credentials, log, namespace, lambda: lock.server_time, fresh=fresh)
-        recommendation = Recommendation(plan, credentials, log, lock)
-        return lock, EventRecorder(credentials, log, plan.identity, plan.name, label, registration, recommendation)
+            followers.insert(0, PodLabel(credentials, log, pod, plan.pod_label))
+        return lock, followers
 
     logging.getLogger("asyncio").addHandler(logging.NullHandler())  # it logs tracebacks
     logging.getLogger("asyncio").propagate = False

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from kleader import system
 from kleader.election import events as e
 from kleader.kube.errors import LockError, WatchError
+from kleader.kube.timeout import seconds_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kleader.election.events import Observed
     from kleader.elector.api_run_record import RunRecord
-    from kleader.elector.k8s_events import EventRecorder
+    from kleader.elector.best_effort import Follower
     from kleader.elector.tasks import Tasks
     from kleader.locks.base import Lock
     from kleader.log import Log
@@ -27,14 +28,14 @@ class LockRequests:
     def __init__(  # noqa: PLR0913, PLR0917 - the parts that take part in a request
         self,
         lock: Lock,
-        recorder: EventRecorder | None,
+        followers: Sequence[Follower],
         run_record: RunRecord,
         tasks: Tasks,
         log: Log,
         timeout: float,
         step: Callable[[e.Event], None],
     ) -> None:
-        self.lock, self._recorder, self._run_record = lock, recorder, run_record
+        self.lock, self._followers, self._run_record = lock, followers, run_record
         self._tasks, self._log, self._timeout, self._step = tasks, log, timeout, step
         self.under_way: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -50,9 +51,8 @@ class LockRequests:
             self.under_way.cancel()
         self.under_way = self._tasks.spawn(self._request(action, ends_term=ends_term))
 
-    async def unregister(self, timeout: float) -> float:
-        """Stop being a candidate, so that this one is not named again. Seconds that it took."""
-        began = system.clock()
+    async def unregister(self, timeout: float) -> None:
+        """Stop being a candidate, so that this one is not named again."""
         try:
             await self.lock.unregister(timeout)
         except LockError as error:
@@ -60,7 +60,6 @@ class LockRequests:
                 f"cannot remove this candidate's LeaseCandidate, so the next leader may come late: {error}",
                 event="candidate_not_removed",
             )
-        return system.clock() - began
 
     async def _request(self, request: e.Get | e.Write, *, ends_term: bool) -> None:
         lock, timeout = self.lock, request.timeout
@@ -70,7 +69,9 @@ class LockRequests:
                 event = e.GetDone(request, await lock.get(timeout))
             else:
                 if ends_term:
-                    timeout -= await self._before_last_write(request, timeout / 2)
+                    began = system.clock()
+                    await self._before_last_write(request, timeout / 2)
+                    timeout -= system.clock() - began
                 self._run_record.prepare(lock)
                 event = e.WriteDone(
                     request, await lock.write(request.base, request.record, request.incarnation, timeout)
@@ -82,10 +83,13 @@ class LockRequests:
             self.under_way = None
         self._step(event)
 
-    async def _before_last_write(self, write: e.Write, timeout: float) -> float:
-        """The Pod's label changes first, and a candidate that releases the lock is none any more. Seconds."""
-        took = await self._recorder.settle(timeout / 2) if self._recorder else 0.0
-        return took + (0.0 if write.record.holder else await self.unregister(timeout - took))
+    async def _before_last_write(self, write: e.Write, timeout: float) -> None:
+        """The Pod's label changes first, and a candidate that releases the lock is none any more."""
+        left = seconds_left(timeout)
+        for follower in self._followers:
+            await follower.settle(timeout / 2)
+        if not write.record.holder:
+            await self.unregister(left())
 
     async def _watch(self, after: Observed | None) -> None:
         mine = asyncio.current_task()

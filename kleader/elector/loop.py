@@ -29,7 +29,7 @@ from kleader.procs.process_tracker import ProcessTracker
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from kleader.elector.k8s_events import EventRecorder
+    from kleader.elector.best_effort import Follower
     from kleader.ipc.channel import Channel
     from kleader.ipc.plan import Plan
     from kleader.locks.base import Lock
@@ -55,12 +55,12 @@ class Loop:
         channel: Channel,
         log: Log,
         supervisor: tuple[int, int],
-        find_lock: Callable[[int, m.Assign], Awaitable[tuple[Lock, EventRecorder | None]]],
+        find_lock: Callable[[int, m.Assign], Awaitable[tuple[Lock, list[Follower]]]],
     ) -> None:
         self._plan, self._channel, self._log, self._find_lock = plan, channel, log, find_lock
         self._supervisor = supervisor
         self._requests: LockRequests | None = None  # None: the lock is not found yet
-        self._recorder: EventRecorder | None = None
+        self._followers: list[Follower] = []
         self._predecessor = Predecessor()
         self._run_record = RunRecord(plan, log)
         self._term = 0
@@ -72,6 +72,7 @@ class Loop:
         self._early: list[e.Event] = []  # events that came before the lock was found
         self._fresh = False  # no earlier elector of this candidacy has written to the lock
         self._runs = False  # the command runs, and has not been asked to stop
+        self._unhealthy = False  # why the candidacy ends
         self._unanswered = 0  # heartbeats in a row
         self._ended = asyncio.Event()
         self._watch_supervisor("")
@@ -86,15 +87,15 @@ class Loop:
         loop.add_reader(self._channel.fd, self._receive)
         self._tasks.spawn(self._send_heartbeats())
         await self._ended.wait()
-        if self._recorder:
-            await self._recorder.drain(_DRAIN_SECONDS)
+        ends = (follower.end(_DRAIN_SECONDS, unhealthy=self._unhealthy) for follower in self._followers)
+        await asyncio.gather(*ends)
 
     async def _begin(self, assign: m.Assign) -> None:
         plan = self._plan
         wait, timeout = plan.wait_of(self._term), None
         if wait.until < math.inf and not assign.leading:
             timeout = max(_MIN_SET_UP_SECONDS, wait.until - system.clock())
-        found: tuple[Lock, EventRecorder | None] | None = None
+        found: tuple[Lock, list[Follower]] | None = None
         while found is None:
             try:
                 async with within(timeout):
@@ -107,12 +108,12 @@ class Loop:
                     return
                 self._log.repeated(reason, event="elector_set_up_failed")  # a term goes on as long as there is time
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
-        lock, self._recorder = found
+        lock, self._followers = found
         self._requests = LockRequests(
-            lock, self._recorder, self._run_record, self._tasks, self._log, plan.request_timeout, self._step
+            lock, self._followers, self._run_record, self._tasks, self._log, plan.request_timeout, self._step
         )
-        if self._recorder:
-            self._recorder.command(runs=self._runs)
+        for follower in self._followers:
+            follower.command(runs=self._runs)
         self._log.add_context(namespace=lock.namespace)
         self._send(m.LockFound(lock.namespace))
         me = Candidate(plan.identity, plan.timing, plan.request_timeout, *wait, **lock.properties._asdict())
@@ -143,8 +144,8 @@ class Loop:
         if self._requests and before.incarnation != self._state.incarnation:
             self._requests.lock.register()
         self._predecessor.note(self._state, now.boot, self._log)
-        if self._requests and self._recorder:
-            self._recorder.follow(self._requests.lock, self._state)
+        for follower in self._followers:
+            follower.follow(self._state)
         failures = [each.reason for each in actions if isinstance(each, e.AcquireFailed) and each.status == FAILED]
         for action in actions:
             if not (isinstance(action, e.Report) and action.message in failures):  # the supervisor logs it
@@ -191,8 +192,8 @@ class Loop:
             done = self._run_record.done(self._requests.lock, self._state.observed)
         self._predecessor.log_handover(self._log, system.clock())  # before the supervisor logs what follows
         self._send(acquired._replace(done=done))
-        if self._recorder:
-            self._recorder.became_leader()
+        for follower in self._followers:
+            follower.became_leader()
 
     async def _end(self, outcome: e.AcquireFailed | e.Released) -> None:
         if self._requests:
@@ -241,16 +242,15 @@ class Loop:
 
     def _all_exited(self, exited: e.AllProcessesExited) -> None:
         self._watchdog.disarm()
-        if self._recorder:
-            self._recorder.unhealthy = exited.unhealthy
+        self._unhealthy = exited.unhealthy
         if self._fresh and self._state is None:
             self._tasks.spawn(self._end(e.Released(released=False, why="the lock was not found yet")))
         self._step(exited)
 
     def _note_command(self, *, runs: bool) -> None:
         self._runs = runs
-        if self._recorder and self._state and self._state.phase is Phase.LEADING:
-            self._recorder.command(runs=runs)
+        for follower in self._followers if self._state and self._state.phase is Phase.LEADING else ():
+            follower.command(runs=runs)
 
     def _assigned(self, assign: m.Assign) -> None:
         self._excluded, self._cgroup = assign.excluded, assign.cgroup

@@ -9,10 +9,9 @@ import asyncio
 import urllib.parse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kleader import system
 from kleader.backoff import Backoff
 from kleader.election.state import Phase
-from kleader.elector.best_effort import BestEffortCall
+from kleader.elector.best_effort import BestEffortCall, Follower
 from kleader.kube.timeout import wait_at_most
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from kleader.log import Log
 
 _HANDOVER_SECONDS = 0.06  # in which this machine and the API server have a handover to do first
+_MAX_RELEASE_SECONDS = 0.5  # that a release waits for the label
 _UNCERTAIN_SECONDS = 60.0  # for which an API server may still carry out a request that was not answered
 
 
@@ -34,7 +34,7 @@ class Pod(NamedTuple):
     uid: str
 
 
-class PodLabel:
+class PodLabel(Follower):
     """Writes the label until it is as it should be. One request at a time: the order of two would be unknown.
 
     ``label``: its key, the leader's value, and the value of the other candidates, "" for no label.
@@ -71,12 +71,14 @@ class PodLabel:
         if value != self._written and not (self._work and not self._work.done()):
             self._work = asyncio.get_running_loop().create_task(self._write_until_done())
 
-    async def settle(self, seconds: float) -> float:
-        """Wait until the label is as it should be, at most so many seconds; the seconds that it took."""
-        began = system.clock()
+    async def settle(self, seconds: float) -> None:
+        """Wait until the label is as it should be, for a moment."""
         if self._work:
-            await asyncio.wait([self._work], timeout=seconds)
-        return system.clock() - began
+            await asyncio.wait([self._work], timeout=min(seconds, _MAX_RELEASE_SECONDS))
+
+    async def end(self, seconds: float, *, unhealthy: bool) -> None:  # noqa: ARG002
+        """Wait until the label is as it should be."""
+        await self.settle(seconds)
 
     async def _write_until_done(self) -> None:
         backoff = Backoff(0.5, 30.0)

@@ -17,6 +17,7 @@ from kleader import system
 from kleader.backoff import Backoff
 from kleader.election.events import Kind
 from kleader.election.state import Phase
+from kleader.elector.best_effort import Follower
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError, WatchError
 from kleader.kube.metadata import string_map
@@ -48,7 +49,7 @@ class Revision(NamedTuple):
     number: int
 
 
-class Recommendation:
+class Recommendation(Follower):
     """Follows the list of candidates while the candidate leads, and has a release of ``lock`` name the best one."""
 
     def __init__(self, plan: Plan, credentials: Credentials, log: Log, lock: Lock) -> None:
@@ -70,9 +71,9 @@ class Recommendation:
             self._work.cancel()
             self._work, self._found, self._pods, self._lock.recommended = None, {}, set(), ""
 
-    def stopping(self) -> None:
-        """The command is asked to stop: read the revisions again, because a rollback changes them."""
-        if self._api:
+    def command(self, *, runs: bool) -> None:
+        """When the command is asked to stop, read the revisions again, because a rollback changes them."""
+        if self._api and not runs:
             self._reading = asyncio.get_running_loop().create_task(self._read_revisions(self._api))
 
     @property

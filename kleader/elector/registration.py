@@ -16,6 +16,7 @@ from kleader import __version__
 from kleader.backoff import Backoff
 from kleader.election.events import Kind
 from kleader.election.state import Phase
+from kleader.elector.best_effort import Follower
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError
 from kleader.kube.timeout import wait_at_most
@@ -35,7 +36,7 @@ _TIMEOUT = 5.0  # seconds for one request
 _UNKNOWN = "unknown"  # what an earlier elector, or a request without an answer, may have written
 
 
-class Registration:
+class Registration(Follower):
     """Writes this candidate's state, "" for none, until the registry has it; one request at a time.
 
     ``clock``: the API server's, in microseconds since the epoch; None: not known. ``fresh``: no elector before this one

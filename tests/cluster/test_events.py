@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -50,7 +50,7 @@ def tell(
     async def work() -> None:
         found = credentials(config)
         await found.refresh()
-        await act(EventRecorder(found, log, "a", name))
+        await act(EventRecorder(found, log, "a", name, cast("Any", None)))
         for _ in range(10):  # turns of the loop, in which TLS lets go of its sockets
             await asyncio.sleep(0)
 
@@ -111,7 +111,7 @@ def test_event_task_completes_without_a_reference_to_it(plane: Plane, namespace:
         recorder.record(reference(namespace), BECAME)
         recorder.record(reference(namespace), STOPPED)
         gc.collect()
-        await recorder.drain(30)
+        await recorder.end(30, unhealthy=False)
 
     log = Heard()
     tell(plane.kubeconfig(plane.new_user(), namespace), log, act)
@@ -189,7 +189,7 @@ def test_event_without_a_response_is_bounded_and_does_not_delay_the_end(
 
     async def act(recorder: EventRecorder) -> None:
         hanging = recorder.record(reference(namespace), BECAME)
-        await asyncio.wait_for(recorder.drain(0.01), 30)
+        await asyncio.wait_for(recorder.end(0.01, unhealthy=False), 30)
         assert not hanging.done()
         monkeypatch.setattr(best_effort, "TIMEOUT", 0.1)
         await asyncio.wait_for(recorder.record(reference(namespace), STOPPED), 30)

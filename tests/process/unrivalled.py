@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from kleader.election.record import Record
-    from kleader.elector.k8s_events import EventRecorder
+    from kleader.elector.best_effort import Follower
     from kleader.ipc.messages import Assign
     from kleader.ipc.plan import Plan
     from kleader.locks.base import Lock
@@ -102,9 +102,9 @@ class Electors(spawn.Launcher):
         return pid, Channel(ours)
 
 
-async def find_lock(_term: int, _assign: Assign) -> tuple[Lock, EventRecorder]:
+async def find_lock(_term: int, _assign: Assign) -> tuple[Lock, list[Follower]]:
     """Always the same; there is nobody to be told of it."""
-    return cast("Lock", Ours()), cast("EventRecorder", None)
+    return cast("Lock", Ours()), []
 
 
 def main() -> None:

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kleader.election.state import State
-    from kleader.elector.k8s_events import EventRecorder
+    from kleader.elector.best_effort import Follower
     from kleader.locks.base import Lock
     from tests.support.processes import Processes
 
 TIMES: dict[str, Any] = {"lease_duration": 2, "kill": 0.2, "skew": 0.2, "renew_deadline": 60.0, "wait": None}
 
 
-async def _never(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
+async def _never(_term: int, _assign: m.Assign) -> tuple[Lock, list[Follower]]:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -142,8 +142,8 @@ class Peer:
         plan = plan_of(**known)
         self.lock = Kept("me" if leading else holder)
 
-        async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
-            return cast("Lock", self.lock), cast("EventRecorder", None)
+        async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, list[Follower]]:
+            return cast("Lock", self.lock), []
 
         self._elector = Loop(plan, self.link, Log(verbosity=-1), (1, -1), find_lock)
         self.channel.send(1, m.Assign("i", leading, leading, math.inf, 0, 0, [], ""))
@@ -379,8 +379,8 @@ def observing_another_holder(assign: m.Assign) -> tuple[list[State], list[m.Body
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     states: list[State] = []
 
-    async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, EventRecorder]:
-        return cast("Lock", Held()), cast("EventRecorder", None)
+    async def find_lock(_term: int, _assign: m.Assign) -> tuple[Lock, list[Follower]]:
+        return cast("Lock", Held()), []
 
     async def follow() -> None:
         elector = Loop(plan, Channel(ours), Log(verbosity=-1), (1, -1), find_lock)

@@ -220,7 +220,7 @@ def test_a_rollback_counts_though_the_list_has_not_changed_since() -> None:
         leader = Leader()
         assert await leader.rests() == f"{NEW}/1"
         Api.sets[OLD] = set_of("3")
-        leader.part.stopping()
+        leader.part.command(runs=False)
         assert await leader.rests() == f"{OLD}/1"
 
     play(story())
