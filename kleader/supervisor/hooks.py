@@ -48,16 +48,15 @@ class OnNewLeader:
         """When :meth:`check` has something to do."""
         if state is State.RELEASING:
             return self._end_by if self.subtree.running else math.inf
-        if not self._plan.on_new_leader or state in {State.STOPPING_STANDBY, State.KILLING, State.ENDED}:
+        never = state in {State.STOPPING_STANDBY, State.KILLING, State.ENDED}
+        if never or not self._plan.on_new_leader or self.subtree.process.pid:
             return math.inf
-        if self.subtree.process.pid:
-            return self.subtree.overdue_at
         if self._leader != self._last_run_for:
             return 0.0
         return self._poll_at if self._polls(state) else math.inf
 
     def check(self, state: State, environment: Callable[[], dict[str, str]], now: float) -> None:
-        """Run it if there is a new leader, and kill it if it is late."""
+        """Run it if there is a new leader; when kleader ends, kill it if it is late."""
         if now < self.due(state):
             return
         if state is State.RELEASING:
@@ -67,7 +66,6 @@ class OnNewLeader:
                 event="hook_killed",
             )
             return
-        self.subtree.check_overdue(now)
         if self._polls(state) and now >= self._poll_at:
             self._poll_at = now + _POLL_SECONDS
             self._leader = self._holder() or self._leader
@@ -96,16 +94,6 @@ class OnEnd:
         """A term has ended; the command runs at the next :meth:`start`."""
         if self._plan.on_end:
             self._variables = variables
-
-    @property
-    def due(self) -> float:
-        """When to call :meth:`check`."""
-        return self.subtree.overdue_at if self.subtree.process.pid else math.inf
-
-    def check(self, now: float) -> None:
-        """Kill it if it is late."""
-        if now >= self.due:
-            self.subtree.check_overdue(now)
 
     def start(self, now: float) -> None:
         """Run it if a term has ended."""
@@ -141,20 +129,16 @@ class Health:
 
     def due(self, state: State, *, runs: bool) -> float:
         """When :meth:`check` has something to do. A command that is about to start, or to end, is not checked."""
-        if self.subtree.process.pid:
-            return self.subtree.overdue_at
         checked = state in CONTENDING or (state is State.LEADING and runs)
-        return self._next_at if self._plan.health and checked else math.inf
+        return self._next_at if self._plan.health and checked and not self.subtree.process.pid else math.inf
 
     def check(self, state: State, environment: Callable[[], dict[str, str]], now: float, *, runs: bool) -> None:
-        """Run it if its time has come, and kill it if it is late."""
+        """Run it if its time has come."""
         if now < self.due(state, runs=runs):
             return
-        self.subtree.check_overdue(now)
-        if not self.subtree.process.pid:
-            self._next_at = now + self._plan.health_period
-            if not self.subtree.start(self._plan.health, environment(), now, self._plan.health_period):
-                self._judge(TIMED_OUT, now)
+        self._next_at = now + self._plan.health_period
+        if not self.subtree.start(self._plan.health, environment(), now, self._plan.health_period):
+            self._judge(TIMED_OUT, now)
 
     def _ended(self, status: int, now: float) -> None:
         if self.subtree.running:

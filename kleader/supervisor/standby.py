@@ -48,7 +48,7 @@ class Standby:
         if self._killing:
             return self._killer.next_at
         start_at = self.subtree.process.start_at if self._wanted(state, term) else math.inf
-        return min(self._kill_at, self.subtree.overdue_at, start_at)
+        return min(self._kill_at, start_at)
 
     def check(self, state: State, term: Term, now: float) -> None:
         """Start it if it is due, and kill it if it is late. In a term that leads it is never started."""
@@ -57,7 +57,6 @@ class Standby:
         if now >= self._kill_at:
             self.kill(now)
             self._log.warning("the standby did not stop in time: killed it with SIGKILL", event="standby_killed")
-        self.subtree.check_overdue(now)
         if self._wanted(state, term) and now >= self.subtree.process.start_at and self.ended(now):
             if self.subtree.start(self._plan.standby, hook_environment(self._plan, term), now):
                 self._log.info("started the standby", event="standby_started")

@@ -59,8 +59,10 @@ class RunStateMachine:
         self._leadership = Leadership(
             plan, log, self._run, self._command, self._deadline, killer, self._elector, self._standby, self._health
         )
-        subtrees = (hook.subtree.process for hook in (self._standby, self._new_leader, self._health, self._on_end))
-        self._children = (self._elector.process, self._report.exporter.process, *subtrees)
+        beside = (self._standby, self._new_leader, self._health, self._on_end)
+        self._subtrees = [part.subtree for part in beside]
+        subreapers = (subtree.process for subtree in self._subtrees)
+        self._children = (self._elector.process, self._report.exporter.process, *subreapers)
         self._contend_at = 0.0  # the end of NOT_CONTENDING, if the candidate is healthy by then
         self._interrupted = False  # by Ctrl-C, before it led
 
@@ -118,7 +120,8 @@ class RunStateMachine:
     def due(self) -> float:
         """The next instant at which something has to be done even if nothing happens."""
         state, term = self._run.state, self._run.term
-        due = [self._leadership.due(), term.standby_deadline, self._on_end.due, self._report.due]
+        due = [self._leadership.due(), term.standby_deadline, self._report.due]
+        due += [subtree.overdue_at for subtree in self._subtrees]
         due += [self._elector.due(state, term), self._standby.due(state, term), self._new_leader.due(state)]
         due.append(self._health.due(state, runs=self._command.runs))
         if state is State.NOT_CONTENDING and not self._elector.process.pid:
@@ -152,7 +155,8 @@ class RunStateMachine:
             return hook_environment(self._plan, self._run.term)
 
         self._elector.check(self._run.state, self._run.term, now)
-        self._on_end.check(now)
+        for subtree in self._subtrees:
+            subtree.check_overdue(now)
         if self._run.state is State.WAITING:  # the next candidacy
             self._on_end.start(now)
         self._new_leader.check(self._run.state, variables, now)  # before the end, which waits for it only that long
