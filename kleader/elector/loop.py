@@ -143,7 +143,7 @@ class Loop:
             self._send(facts)
         if self._requests and before.incarnation != self._state.incarnation:
             self._requests.lock.register()
-        self._predecessor.note(self._state, now.boot, self._log)
+        self._predecessor.note(self._state, now.boot)
         for follower in self._followers:
             follower.follow(self._state)
         failures = [each.reason for each in actions if isinstance(each, e.AcquireFailed) and each.status == FAILED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleader.election.duration import text
-from kleader.election.record import UNKNOWN, called
+from kleader.election.record import UNKNOWN
 
 if TYPE_CHECKING:
     from kleader.election.state import State
@@ -20,26 +20,9 @@ class Predecessor:
         self._until = 0.0  # when its last renewal was observed, or its release
         self._gave_up = False
         self._sign = ""
-        self._found = False
 
-    def _find(self, state: State, log: Log) -> None:
-        """Log once, at debug level, the lock's state when it was read first."""
-        if self._found or not state.known:
-            return
-        self._found, seen = True, state.observed
-        what = "found no lock: the first leader creates it"
-        if seen and seen.fault:
-            what = f"found the lock unreadable: {seen.fault}"
-        elif seen and not seen.record.holder:
-            what = "found the lock free"
-        elif seen:
-            kept = "" if state.me.non_expiring else f", for {text(seen.record.duration)} after each renewal"
-            what = f"found the lock held by {called(seen.record.holder)[:256]}{kept}"
-        log.debug(what, event="lock_observed")
-
-    def note(self, state: State, now: float, log: Log) -> None:
+    def note(self, state: State, now: float) -> None:
         """What is known of the lock after a step."""
-        self._find(state, log)
         seen = state.observed
         holder = seen.record.holder if seen else ""
         given = seen is not None and seen.handed_over

@@ -29,7 +29,6 @@ def test_end_of_wait_behind_a_living_leader_is_124_and_names_the_leader(fleet: F
         assert re.search(HELD, process.err), process.err
     assert live.wait() == NOT_ACQUIRED
     assert "held by a, which is alive: it has just renewed the lock" in live.err
-    assert live.err.count("found the lock held by a, for 5s after each renewal") == 1
     assert 'FLAG: --lease-duration="5s"' in live.err
     warned = "--wait 4s is not longer than the lease duration 5s"
     assert [options for options, process in tries.items() if warned in process.err] == ["--wait=4s"]

@@ -48,36 +48,19 @@ class Told(list[str]):
 )
 def test_the_predecessor_in_the_log_is_a_known_holder(holders: list[str], told: list[str]) -> None:
     """Two objects of one lock that differ for a moment are not a term."""
-    earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
+    earlier, log = Predecessor(), Told()
     for at, holder in enumerate(holders):
-        earlier.note(state(holder, float(at)), float(at), quiet)
+        earlier.note(state(holder, float(at)), float(at))
     earlier.log_handover(cast("Log", log), 4.0)
     assert log == told
-
-
-@pytest.mark.parametrize(
-    ("seen", "said"),
-    [
-        (None, "found no lock: the first leader creates it"),
-        (Observed(Record("")), "found the lock free"),
-        (Observed(Record("a", duration=15)), "found the lock held by a, for 15s after each renewal"),
-        (Observed(Record(), fault="it is no record"), "found the lock unreadable: it is no record"),
-    ],
-)
-def test_the_holder_is_logged_once_at_the_first_read(seen: Observed | None, said: str) -> None:
-    earlier, log, me = Predecessor(), Told(), SimpleNamespace(non_expiring=False, identity="me")
-    for known, each in ((False, None), (True, seen), (True, Observed(Record("another")))):
-        now = SimpleNamespace(observed=each, known=known, me=me, observed_at=0.0, held_by_me=lambda _: False)
-        earlier.note(cast("State", now), 0.0, cast("Log", log))
-    assert log == [said]
 
 
 @pytest.mark.parametrize(
     ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last observed to hold it"])]
 )
 def test_a_holder_for_life_is_logged_by_its_pod_without_a_renewal(pod: str, told: list[str]) -> None:
-    earlier, log, quiet = Predecessor(), Told(), cast("Log", Told())
-    earlier.note(state(pod, 0.0, non_expiring=True), 0.0, quiet)
-    earlier.note(state("my-pod", 4.0, non_expiring=True), 4.0, quiet)
+    earlier, log = Predecessor(), Told()
+    earlier.note(state(pod, 0.0, non_expiring=True), 0.0)
+    earlier.note(state("my-pod", 4.0, non_expiring=True), 4.0)
     earlier.log_handover(cast("Log", log), 4.0)
     assert log == told
