@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 
 from kleader import system
+from kleader.backoff import Backoff
 from kleader.election.events import Kind
 from kleader.kube import responses
 from kleader.kube.connection import MAX_RESPONSE_BYTES, Connection, Response
@@ -254,7 +255,7 @@ class ApiClient:
         """The response has a body only if the watch was refused."""
         connection = await Connection.open(await self.credentials.refresh())
         try:
-            head = await connection.begin(target, [*self.credentials.headers(), ("Accept", accept)])
+            head = await connection.send("GET", target, [*self.credentials.headers(), ("Accept", accept)])
             self.credentials.warnings.read(head.headers.get("warning", ""))
             return connection, head if head.status == _OK else head._replace(body=await connection.rest())
         except BaseException:
@@ -262,17 +263,17 @@ class ApiClient:
             raise
 
     async def _prewarm(self) -> None:
-        pause = 1.0
+        backoff = Backoff(1.0, 60.0)
         while True:
             try:
                 async with within(_PREWARM_TIMEOUT):
                     connection = await self._connected()
-                pause = 1.0
+                backoff.reset()
                 async with within(self.credentials.fresh_for):
                     await connection.closed.wait()
             except (SetUpError, *_NO_RESPONSE):
-                pause = min(60.0, pause * 2)
-            await asyncio.sleep(pause)
+                pass
+            await asyncio.sleep(backoff.pause())
 
     def _error_of(self, response: Response, target: str) -> LockError:
         if response.status == responses.UNAUTHORIZED:

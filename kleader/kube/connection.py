@@ -78,22 +78,41 @@ class Connection(asyncio.Protocol):
         self, method: str, target: str, headers: Headers, body: bytes = b"", max_bytes: int = MAX_RESPONSE_BYTES
     ) -> Response:
         """Send a request and read the whole response, which may have ``max_bytes``."""
-        head = await self._send_request(method, target, headers, body)
-        data = bytearray()
-        async for piece in self._body():
-            data += piece
-            if len(data) > max_bytes:
-                self.close()
-                raise h11.RemoteProtocolError(f"the answer is longer than {max_bytes >> 20} MiB")
+        head = await self.send(method, target, headers, body)
+        data = await self.rest(max_bytes)
+        if len(data) > max_bytes:
+            self.close()
+            raise h11.RemoteProtocolError(f"the answer is longer than {max_bytes >> 20} MiB")
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         else:  # Connection: close
             self.close()
-        return head._replace(body=bytes(data))
+        return head._replace(body=data)
 
-    async def begin(self, target: str, headers: Headers) -> Response:
-        """Send a GET and read the head of its response; :meth:`lines` or :meth:`rest` reads the body."""
-        return await self._send_request("GET", target, headers, b"")
+    async def send(self, method: str, target: str, headers: Headers, body: bytes = b"") -> Response:
+        """Send a request and read the head of its response; :meth:`lines` or :meth:`rest` reads the body."""
+        length = [("Content-Length", str(len(body)))] if body else []
+        try:
+            encoded = [
+                (name.encode(), value.encode()) for name, value in [("Host", self.to.authority), *headers, *length]
+            ]
+            request = h11.Request(method=method, target=self.to.prefix + target, headers=encoded)
+        except (h11.LocalProtocolError, UnicodeEncodeError):  # its message would show the token
+            raise ConnectionError("a token or a user name has characters that an HTTP header cannot carry") from None
+        for event in (request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()):
+            data = self._http.send(event)
+            if self.closed.is_set() or self._transport is None:
+                raise _closed()
+            if data:
+                self._transport.write(data)
+        while isinstance(head := await self._next_event(), h11.InformationalResponse):
+            pass
+        if not isinstance(head, h11.Response):
+            raise h11.RemoteProtocolError("it begins without a status line")
+        found: dict[str, str] = {}
+        for name, value in ((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers):
+            found[name] = f"{found[name]}, {value}" if name in found else value
+        return Response(head.status_code, found, b"")
 
     async def lines(self, silence: float) -> AsyncGenerator[bytes, None]:
         """The lines of the body as they come; TimeoutError after ``silence`` seconds without a byte."""
@@ -114,12 +133,12 @@ class Connection(asyncio.Protocol):
                 self.close()
                 raise h11.RemoteProtocolError(f"an event is longer than {MAX_RESPONSE_BYTES >> 20} MiB")
 
-    async def rest(self) -> bytes:
-        """The rest of the body, cut after MAX_RESPONSE_BYTES."""
+    async def rest(self, max_bytes: int = MAX_RESPONSE_BYTES) -> bytes:
+        """The rest of the body, not read on where it is longer than ``max_bytes``."""
         data = bytearray()
         async for piece in self._body():
             data += piece
-            if len(data) > MAX_RESPONSE_BYTES:
+            if len(data) > max_bytes:
                 break
         return bytes(data)
 
@@ -152,30 +171,6 @@ class Connection(asyncio.Protocol):
         self._received.set()
 
     # --- h11
-
-    async def _send_request(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
-        length = [("Content-Length", str(len(body)))] if body else []
-        try:
-            encoded = [
-                (name.encode(), value.encode()) for name, value in [("Host", self.to.authority), *headers, *length]
-            ]
-            request = h11.Request(method=method, target=self.to.prefix + target, headers=encoded)
-        except (h11.LocalProtocolError, UnicodeEncodeError):  # its message would show the token
-            raise ConnectionError("a token or a user name has characters that an HTTP header cannot carry") from None
-        for event in (request, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()):
-            data = self._http.send(event)
-            if self.closed.is_set() or self._transport is None:
-                raise _closed()
-            if data:
-                self._transport.write(data)
-        while isinstance(head := await self._next_event(), h11.InformationalResponse):
-            pass
-        if not isinstance(head, h11.Response):
-            raise h11.RemoteProtocolError("it begins without a status line")
-        found: dict[str, str] = {}
-        for name, value in ((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers):
-            found[name] = f"{found[name]}, {value}" if name in found else value
-        return Response(head.status_code, found, b"")
 
     async def _body(self) -> AsyncGenerator[bytes, None]:
         while isinstance(event := await self._next_event(), h11.Data):

@@ -129,7 +129,9 @@ class ObjectLock:
 
     async def leave_request(self, base: Observed, request: Request, timeout: float) -> Observed:
         """Leave a request to the holder over exactly the observation ``base``, and change nothing else."""
-        return await self._annotate(base, REQUEST, to_text(request), timeout)
+        metadata = dict(base.base["metadata"])
+        metadata["annotations"] = {**string_map(metadata.get("annotations")), REQUEST: to_text(request)}
+        return self.observed(await self._api.call("PUT", self._target, {**base.base, "metadata": metadata}, timeout))
 
     async def dry_run(self, timeout: float) -> None:
         """Ask the API server whether the object could be created. LockError: it would be refused."""
@@ -158,11 +160,6 @@ class ObjectLock:
         )
 
     # --- for subclasses
-
-    async def _annotate(self, base: Observed, name: str, text: str, timeout: float) -> Observed:
-        metadata = dict(base.base["metadata"])
-        metadata["annotations"] = {**string_map(metadata.get("annotations")), name: text}
-        return self.observed(await self._api.call("PUT", self._target, {**base.base, "metadata": metadata}, timeout))
 
     def warn_once(self, sentence: str) -> None:
         """Warn, unless it was said before."""

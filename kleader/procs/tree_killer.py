@@ -68,12 +68,8 @@ class ProcessTree:
         except OSError:  # no descriptor is free
             return False
 
-    def members(self) -> list[Process]:
-        """The processes now, parents first. OSError: no descriptor is free."""
-        return list(self.below())
-
     def below(self) -> Iterator[Process]:
-        """The same, each as soon as it is found."""
+        """The processes now, parents first, each as soon as it is found. OSError: no descriptor is free."""
         return system.below(os.getpid(), self.own_pids | self.bystanders.living().keys())
 
     def signal(self, *numbers: int, group: int = 0) -> None:
@@ -241,7 +237,7 @@ class TreeKiller:
 
     def _log_survivors(self, refused: list[int]) -> None:
         try:
-            pids = refused or [process.pid for process in self._tree.members() if not process.dead]
+            pids = refused or [process.pid for process in self._tree.below() if not process.dead]
             names = " ".join(f"{pid} ({system.name_of(pid)})" for pid in pids[:20])
         except OSError:
             names = "that cannot be listed"

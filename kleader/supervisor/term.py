@@ -109,7 +109,7 @@ class Term:
     def assignment(self, tree: ProcessTree, resume_state: str, *, replaces: bool) -> m.Assign:
         """What an elector has to know; ``replaces``: it is not the first one. OSError: too many open files."""
         lead = self.lead
-        known = tree.members() if lead else []
+        known = list(tree.below()) if lead else []
         return m.Assign(
             self.incarnation,
             lead is not None,

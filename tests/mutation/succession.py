@@ -192,7 +192,7 @@ MUTANTS = [
     Guard(
         "a replacement elector knows the processes of the command",
         "supervisor.term:Term.assignment",
-        "tree.members() if lead else []",
+        "list(tree.below()) if lead else []",
         "[]",
         "process/test_deadline.py::test_an_elector_is_replaced_with_the_same_incarnation_while_the_command_runs_on",
     ),

@@ -29,7 +29,7 @@ ARROWS = {
     "exporter": "ipc log system",
     "ipc": "election exits log system",
     "launch": "elector exits exporter ipc kube locks log preload system supervisor",
-    "kube": "election log system",
+    "kube": "backoff election log system",
     "locks": "election kube log system",
     "log": "system",
     "preload": "",

@@ -435,6 +435,6 @@ def test_a_process_older_than_kleader_is_not_logged_or_stopped(
     """Also before the first scan of the killer."""
     machine.parents |= {5: ME, 6: 5, 11: ME}
     monkeypatch.setattr(Bystanders, "living", lambda _self: {5: 1})
-    assert [each.pid for each in machine.tree.members()] == [11]
+    assert [each.pid for each in machine.tree.below()] == [11]
     machine.tree.signal(15)
     assert machine.killed == [11]
