@@ -6,7 +6,6 @@ A main process is forked, held at an exec barrier until the elector knows its pi
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 
@@ -85,7 +84,7 @@ class Child:
         os.close(self._exec_status)
         self._exec_status = -1
         if failure:
-            self.failure = json.loads(failure)
+            self.failure = os.fsdecode(failure)
             self.late = self.failure == _LATE
         return not failure and self._barrier < 0
 
@@ -194,15 +193,15 @@ def become(  # noqa: PLR0913, PLR0917
     try:
         signals.restore()
         if system.clock() >= stop_at:
-            os.write(failure_in, json.dumps(_LATE).encode())
+            os.write(failure_in, _LATE.encode())
             return FAILED
         os.execvpe(command[0], command, environment)
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        os.write(failure_in, json.dumps(f"cannot execute {command[0]}: {error.strerror}").encode())
+        os.write(failure_in, os.fsencode(f"cannot execute {command[0]}: {error.strerror}"))
         return NOT_FOUND if missing else NOT_EXECUTABLE
     except ValueError as error:  # a NUL in an argument
-        os.write(failure_in, json.dumps(f"cannot execute {command[0]!r}: {error}").encode())
+        os.write(failure_in, os.fsencode(f"cannot execute {command[0]!r}: {error}"))
         return NOT_EXECUTABLE
 
 

@@ -33,14 +33,13 @@ def environment(plan: Plan, term: Term) -> dict[str, str]:
     lead = term.lead
     added = {"KLEADER_IDENTITY": plan.identity, f"{MARKER}{term.incarnation}": "1"}
     if lead:
-        seconds, micros = divmod(lead.acquired, 1_000_000)
         added |= {
             "KLEADER_LOCK": plan.lock,
             "KLEADER_NAMESPACE": term.namespace,
             "KLEADER_NAME": plan.name,
             "KLEADER_FENCING_TOKEN": lead.token,
             "KLEADER_TRANSITIONS": str(lead.transitions),
-            "KLEADER_ACQUIRE_TIME": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z",
+            "KLEADER_ACQUIRE_TIME": _time(lead.acquired),
         }
     removed = _OF_THE_LOCK | ({"WATCHDOG_PID"} if plan.notify == "command" else _OF_THE_SERVICE_MANAGER)
     return {name: value for name, value in os.environ.items() if name not in removed} | added
@@ -50,14 +49,16 @@ def end_variables(term: Term) -> dict[str, str]:
     """What --on-end learns of the term that has ended."""
     now, wall = system.clock(), time.time()
     ran = term.ran
-    started, ended = (_time(wall - (now - at)) for at in (ran.started, ran.ended)) if ran else ("", "")
+    instants = (round((wall - (now - at)) * 1e6) for at in (ran.started, ran.ended)) if ran else ()
+    started, ended = map(_time, instants) if ran else ("", "")
     about = {"KLEADER_STATUS": str(term.status), "KLEADER_REASON": term.reason}
     return about | {"KLEADER_STARTED": started, "KLEADER_ENDED": ended}
 
 
-def _time(wall: float) -> str:
-    """RFC 3339, as KLEADER_ACQUIRE_TIME."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall))}.{int(wall % 1 * 1e6):06d}Z"
+def _time(instant: int) -> str:
+    """RFC 3339, of microseconds since the epoch."""
+    seconds, micros = divmod(instant, 1_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z"
 
 
 def hook_environment(plan: Plan, term: Term) -> dict[str, str]:

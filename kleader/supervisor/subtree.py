@@ -8,7 +8,6 @@ killed, its processes do come to the supervisor: they count as the leading comma
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import select
@@ -147,7 +146,7 @@ class Subtree:
         try:
             status = self._watch(main, link, ended, system.clock() + seconds)
             if status in {NOT_EXECUTABLE, NOT_FOUND} and (failure := os.read(failure_out, MAX_FAILURE_BYTES)):
-                self._log.warning(f"{self._what}: {json.loads(failure)}", event="hook_failed")
+                self._log.warning(f"{self._what}: {os.fsdecode(failure)}", event="hook_failed")
             return status
         finally:
             TreeKiller(ProcessTree(), Deadline(None, 0.0), self._log).kill_until_empty()
