@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from kleader.kube.client import ApiClient
@@ -32,6 +33,34 @@ class Follower:
 
     async def end(self, seconds: float, *, unhealthy: bool) -> None:
         """At the end of the elector: finish, in at most so many seconds. ``unhealthy``: why the candidacy ends."""
+
+
+class StateWriter(Follower):
+    """Writes the state that is wanted until it is written; one request at a time: the order of two would be unknown.
+
+    ``written``: the state at first; None: unknown.
+    """
+
+    def __init__(self, written: str | None) -> None:
+        self._wanted, self._written = "", written
+        self._changed = asyncio.Event()  # what is wanted
+        self._work: asyncio.Task[None] | None = None
+
+    def _want(self, state: str) -> None:
+        if state != self._wanted:
+            self._wanted = state
+            self._changed.set()
+        if state != self._written and not (self._work and not self._work.done()):
+            self._work = asyncio.get_running_loop().create_task(self._keep())
+
+    async def _keep(self) -> None:
+        """Write what is wanted."""
+        raise NotImplementedError
+
+    async def _finish(self, seconds: float) -> None:
+        """Wait until the state is written, at most so many seconds."""
+        if self._work:
+            await asyncio.wait([self._work], timeout=seconds)
 
 
 class BestEffortCall:

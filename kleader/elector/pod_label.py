@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kleader.backoff import Backoff
 from kleader.election.state import Phase
-from kleader.elector.best_effort import BestEffortCall, Follower
+from kleader.elector.best_effort import BestEffortCall, StateWriter
 from kleader.kube.timeout import wait_at_most
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ class Pod(NamedTuple):
     uid: str
 
 
-class PodLabel(Follower):
-    """Writes the label until it is as it should be. One request at a time: the order of two would be unknown.
+class PodLabel(StateWriter):
+    """Writes the label until it is as it should be.
 
     ``label``: its key, the leader's value, and the value of the other candidates, "" for no label.
     """
 
     def __init__(self, credentials: Credentials, log: Log, pod: Pod, label: Sequence[str]) -> None:
+        super().__init__(None)  # an earlier process may have written it
         self._log, self._pod = log, pod
         self._key, self._leader_value, self._standby_value = label
         self._call = BestEffortCall(
@@ -52,10 +53,6 @@ class PodLabel(Follower):
             is_important=True,
         )
         self._runs = False
-        self._wanted = ""
-        self._written: str | None = None  # None: unknown, as at the start, where an earlier process may have written it
-        self._changed = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
 
     def follow(self, state: State) -> None:
         """Note the election's state, after each step."""
@@ -64,23 +61,17 @@ class PodLabel(Follower):
     def command(self, *, runs: bool) -> None:
         """Note that the command was started, or is asked to stop: from then on clients belong on another Pod."""
         self._runs = runs
-        value = self._leader_value if runs else self._standby_value
-        if value != self._wanted:
-            self._changed.set()
-        self._wanted = value
-        if value != self._written and not (self._work and not self._work.done()):
-            self._work = asyncio.get_running_loop().create_task(self._write_until_done())
+        self._want(self._leader_value if runs else self._standby_value)
 
     async def settle(self, seconds: float) -> None:
         """Wait until the label is as it should be, for a moment."""
-        if self._work:
-            await asyncio.wait([self._work], timeout=min(seconds, _MAX_RELEASE_SECONDS))
+        await self._finish(min(seconds, _MAX_RELEASE_SECONDS))
 
     async def end(self, seconds: float, *, unhealthy: bool) -> None:  # noqa: ARG002
         """Wait until the label is as it should be."""
-        await self.settle(seconds)
+        await self._finish(seconds)
 
-    async def _write_until_done(self) -> None:
+    async def _keep(self) -> None:
         backoff = Backoff(0.5, 30.0)
         while self._written != self._wanted:
             self._changed.clear()

@@ -7,7 +7,6 @@ an acquisition nor a release.
 from __future__ import annotations
 
 import _blake2
-import asyncio
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from kleader import __version__
 from kleader.backoff import Backoff
 from kleader.election.events import Kind
 from kleader.election.state import Phase
-from kleader.elector.best_effort import Follower
+from kleader.elector.best_effort import StateWriter
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError
 from kleader.kube.timeout import wait_at_most
@@ -36,8 +35,8 @@ _TIMEOUT = 5.0  # seconds for one request
 _UNKNOWN = "unknown"  # what an earlier elector, or a request without an answer, may have written
 
 
-class Registration(Follower):
-    """Writes this candidate's state, "" for none, until the registry has it; one request at a time.
+class Registration(StateWriter):
+    """Writes this candidate's state, "" for none, until the registry has it.
 
     ``clock``: the API server's, in microseconds since the epoch; None: not known. ``fresh``: no elector before this one
     has written anything.
@@ -53,24 +52,17 @@ class Registration(Follower):
         *,
         fresh: bool,
     ) -> None:
-        self._plan, self._credentials, self._log, self._namespace, self._clock = (
-            plan,
-            credentials,
-            log,
-            namespace,
-            clock,
-        )
+        super().__init__("" if fresh else _UNKNOWN)
+        self._plan, self._credentials, self._log = plan, credentials, log
+        self._namespace, self._clock = namespace, clock
         unique = _blake2.blake2b(f"{plan.identity} {plan.started}".encode(errors="replace"), digest_size=10)
         self._key = registry.entry_key(unique.hexdigest())
         self._name, self._target = registry.registry_name(plan.name), registry.target(namespace, plan.name)
-        self._wanted, self._written = "", "" if fresh else _UNKNOWN
         self._since = 0
         self._exists = False  # the registry, as far as is known
         self._outdated: list[str] = []
         self._warned = False
         self._ended = False
-        self._changed = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
 
     def follow(self, state: State) -> None:
         """Note the election's state, after each step. A candidate that gives up soon does not wait for leadership."""
@@ -84,18 +76,13 @@ class Registration(Follower):
     async def end(self, seconds: float, *, unhealthy: bool) -> None:
         """Write the last state, in at most so many seconds."""
         self._ended = True
+        self._changed.set()
         self._want(UNHEALTHY if unhealthy else "")
-        if self._work:
-            await asyncio.wait([self._work], timeout=seconds)
+        await self._finish(seconds)
 
     def _want(self, state: str) -> None:
-        if not self._plan.registers or (self._ended and state == READY):
-            return
-        if state != self._wanted or self._ended:
-            self._wanted = state
-            self._changed.set()
-        if state != self._written and not (self._work and not self._work.done()):
-            self._work = asyncio.get_running_loop().create_task(self._keep())
+        if self._plan.registers and not (self._ended and state == READY):
+            super()._want(state)
 
     async def _keep(self) -> None:
         """Write what is wanted, and renew it."""

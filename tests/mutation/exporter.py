@@ -7,14 +7,14 @@ from tests.mutation.guard import Guard
 MUTANTS = [
     Guard(
         "a term that is over leaves no leader label on its Pod",
-        "elector.pod_label:PodLabel._write_until_done",
+        "elector.pod_label:PodLabel._keep",
         "value != self._wanted",
         "False",
         "unit/test_pod_label.py::test_a_term_that_ends_at_once_never_writes_the_leaders_value[the phase]",
     ),
     Guard(
         "a leader's label whose answer was lost is written over once it cannot arrive any more",
-        "elector.pod_label:PodLabel._write_until_done",
+        "elector.pod_label:PodLabel._keep",
         "asyncio.get_running_loop().call_later(_UNCERTAIN_SECONDS, self._write_again)",
         "pass",
         "unit/test_pod_label.py::test_an_unanswered_leaders_label_is_overwritten_once_it_can_no_longer_arrive",
