@@ -11,17 +11,7 @@ import json
 import math
 from typing import Any, NamedTuple, get_args
 
-from kleader.election.protocol import (
-    Acquired,
-    AcquireFailed,
-    AllProcessesExited,
-    Lost,
-    NewLeader,
-    Released,
-    Renewed,
-    Restart,
-    StepDown,
-)
+from kleader.election import protocol as p
 
 MARKER = "KLEADER_TERM_"  # and the incarnation: the name of a variable in the command's environment
 
@@ -153,19 +143,19 @@ Body = (
     | Alive
     | Stopping
     | Ran
-    | AllProcessesExited
-    | Restart
+    | p.AllProcessesExited
+    | p.Restart
     | LockFound
-    | Acquired
-    | Renewed
-    | Lost
-    | StepDown
-    | NewLeader
+    | p.Acquired
+    | p.Renewed
+    | p.Lost
+    | p.StepDown
+    | p.NewLeader
     | ResumeState
     | Heartbeat
     | Measured
-    | AcquireFailed
-    | Released
+    | p.AcquireFailed
+    | p.Released
     | Status
 )
 
