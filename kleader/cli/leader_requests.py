@@ -218,7 +218,7 @@ def refuse_lock_file(query: Query) -> None:
         if not any(lock.record.holder for lock in found.values()):
             fail(f"the lock file {path} has no holder", NOT_DONE)
         with open(path, "rb") as opened:
-            pid = (file_lock.read_record(opened.fileno()) or {}).get("pid")
+            pid = file_lock.read_record(opened.fileno()).get("pid")
     except (OSError, LockError) as error:
         fail(f"the leader of a lock file takes no requests: {error}", NOT_DONE)
     how = f"kill -TERM {pid}" if isinstance(pid, int) else "TERM"

@@ -57,9 +57,10 @@ class FileElector:
 
     def run(self) -> None:
         """Return once the lock is released, or the supervisor is dead and its command killed."""
-        assign = self._assignment()
-        if assign is None:
+        messages = self._next_messages(None)
+        if not messages or not isinstance(assign := messages[0].body, m.Assign):
             return
+        self._term, self._unread = messages[0].term, messages[1:]
         supervisor = self._supervisor
         self._tracker = ProcessTracker(supervisor.pid, supervisor.start, m.MARKER + assign.incarnation, assign.excluded)
         for pid, start in assign.started:
@@ -68,14 +69,6 @@ class FileElector:
         if not assign.leading and not self._acquire(assign):
             return
         self._lead()
-
-    def _assignment(self) -> m.Assign | None:
-        self._wait_for_message(None)
-        messages = self._channel.receive()
-        if not messages or not isinstance(messages[0].body, m.Assign):
-            return None
-        self._term, self._unread = messages[0].term, messages[1:]
-        return messages[0].body
 
     # --- waiting
 
@@ -147,7 +140,7 @@ class FileElector:
             self._log.info("the lock is held; its file does not name the holder", event="holder_unknown")
 
     def _report_failure(self) -> None:
-        record = file_lock.read_record(self._fd) or {}
+        record = file_lock.read_record(self._fd)
         acquired = file_lock.number(record, "acquireTime")
         since = ""
         if acquired is not None:
@@ -159,9 +152,9 @@ class FileElector:
     def _become_leader(self, assign: m.Assign) -> bool:
         """The token is on disk before anything is started on it."""
         wall = time.time_ns() // 1000
-        runs = file_lock.runs(file_lock.read_record(self._fd) or {})
-        token = file_lock.next_token(self._fd, wall)
-        transitions = file_lock.number(file_lock.read_record(self._fd) or {}, "transitions")
+        before = file_lock.read_record(self._fd)
+        runs, token = file_lock.runs(before), file_lock.next_token(before, wall)
+        transitions = file_lock.number(before, "transitions")
         count = 0 if transitions is None else transitions + 1
         record = {
             "holderIdentity": self._plan.identity,
@@ -188,7 +181,7 @@ class FileElector:
     def _lead(self) -> None:
         lost = False
         while True:
-            for message in self._next_messages():
+            for message in self._next_messages(_CHECK_EVERY):
                 match message.body:
                     case _ if message.term != self._term:
                         continue
@@ -212,7 +205,7 @@ class FileElector:
 
     def _record(self, ran: m.Ran) -> None:
         """Record the run in the file while the lock is held. That may fail: then the command is run once more."""
-        record = file_lock.read_record(self._fd) or {}
+        record = file_lock.read_record(self._fd)
         run = run_record.run_of(self._plan, ran, time.time_ns() // 1000)
         runs = run_history.add(file_lock.runs(record), run)
         try:
@@ -236,17 +229,14 @@ class FileElector:
     def _send(self, body: m.Body) -> None:
         self._channel.send(self._term, body)
 
-    def _next_messages(self) -> list[m.Message]:
-        """What came with the assignment at once; then what comes until the next check."""
+    def _next_messages(self, seconds: float | None) -> list[m.Message]:
+        """What came with the assignment at once; then what comes within so many seconds, None: whenever it comes."""
         if not self._unread:
-            self._wait_for_message(_CHECK_EVERY)
+            poll = select.poll()
+            poll.register(self._channel.fd, select.POLLIN)
+            poll.poll(None if seconds is None else seconds * 1000)
         messages, self._unread = [*self._unread, *self._channel.receive()], []
         return messages
-
-    def _wait_for_message(self, seconds: float | None) -> None:
-        poll = select.poll()
-        poll.register(self._channel.fd, select.POLLIN)
-        poll.poll(None if seconds is None else seconds * 1000)
 
 
 def _on_alarm(_number: int, _frame: object) -> None:

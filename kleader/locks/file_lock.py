@@ -172,18 +172,18 @@ def in_place(fd: int, path: str) -> bool:
 # --- the record, which decides nothing
 
 
-def read_record(fd: int) -> dict[str, object] | None:
-    """The record of the last leader; None if there is none that is valid."""
+def read_record(fd: int) -> dict[str, object]:
+    """The record of the last leader; {} if there is none that is valid."""
     try:
         found = json.loads(os.pread(fd, _MAX_RECORD_BYTES, 0).strip(b"\0 \n"))
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and MAGIC in found else None
+        return {}
+    return found if isinstance(found, dict) and MAGIC in found else {}
 
 
 def last_holder(fd: int) -> str:
     """The identity of the last leader; "" if the file does not tell."""
-    found = (read_record(fd) or {}).get("holderIdentity")
+    found = read_record(fd).get("holderIdentity")
     return found[:_MAX_HOLDER_LENGTH] if isinstance(found, str) else ""
 
 
@@ -210,9 +210,9 @@ def write_record(fd: int, record: dict[str, object], *, sync: bool = True) -> No
         os.fsync(fd)
 
 
-def next_token(fd: int, wall: int) -> int:
-    """The next fencing token: max(the file's + 1, ``wall``), ``wall`` in microseconds since the epoch."""
-    previous = (read_record(fd) or {}).get("token")
+def next_token(record: dict[str, object], wall: int) -> int:
+    """The next fencing token: max(the record's + 1, ``wall``), ``wall`` in microseconds since the epoch."""
+    previous = record.get("token")
     if isinstance(previous, str) and previous.isdecimal() and len(previous) <= _MAX_TOKEN_LENGTH:
         return max(int(previous) + 1, wall)
     return wall

@@ -84,7 +84,7 @@ def _read(path: str, held: frozenset[str]) -> LockSnapshot | None:
         return None
     try:
         status = os.fstat(fd)
-        written, holder = file_lock.read_record(fd) or {}, file_lock.last_holder(fd)
+        written, holder = file_lock.read_record(fd), file_lock.last_holder(fd)
     finally:
         os.close(fd)
     runs = tuple(file_lock.runs(written))

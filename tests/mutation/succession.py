@@ -135,7 +135,7 @@ MUTANTS = [
     ),
     Guard(
         "the file lock's elector reads the messages that came with its assignment",
-        "elector.file_elector:FileElector._assignment",
+        "elector.file_elector:FileElector.run",
         "messages[1:]",
         "[]",
         "unit/test_file_elector.py::test_a_replacement_file_elector_records_a_run_that_ended_earlier",
