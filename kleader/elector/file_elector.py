@@ -81,6 +81,7 @@ class FileElector:
             if not self._lock():
                 return False
         except _WaitIsOver:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             self._report_failure()
             return False
         except OSError as error:  # a file system without locks

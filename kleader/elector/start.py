@@ -6,6 +6,7 @@ import os
 import socket
 
 from kleader import system
+from kleader.exits import FAILED
 from kleader.ipc import spawn
 from kleader.ipc.channel import Channel
 from kleader.locks import file_lock, path_lock
@@ -54,29 +55,22 @@ class FileElectors(spawn.Launcher):
         """Fork one. For a new candidacy it opens the file again, and releases what an earlier elector may hold."""
         if not leading:
             self._open()
-        ours, theirs = system.link_pair()
-        pid = spawn.fork(ours, theirs)
-        if pid == 0:
-            status = 1
-            try:
-                kept = {2, theirs.fileno(), self._fd, *self._path_fds, *self._log.descriptors}
-                system.close_all_but(kept)
-                self._log.write_behind()
-                self._file_elector(
-                    self._plan, Channel(theirs), self._log, self._supervisor, self._fd, self._path_fds
-                ).run()
-                status = 0
-            except BaseException as error:  # noqa: BLE001 - a traceback would reach no log; the supervisor starts another
-                self._log.error(
-                    f"the elector failed: {type(error).__name__}: {error}; please report it", event="elector_failed"
-                )
-            finally:
-                try:
-                    self._log.finish()
-                finally:  # the alarm of --wait may ring on
-                    os._exit(status)
-        theirs.close()
-        return pid, Channel(ours)
+        return spawn.connected(self._run)
+
+    def _run(self, link: socket.socket) -> int:
+        """In the forked process."""
+        try:
+            system.close_all_but({2, link.fileno(), self._fd, *self._path_fds, *self._log.descriptors})
+            self._log.write_behind()
+            self._file_elector(self._plan, Channel(link), self._log, self._supervisor, self._fd, self._path_fds).run()
+        except BaseException as error:  # noqa: BLE001 - a traceback would reach no log; the supervisor starts another
+            self._log.error(
+                f"the elector failed: {type(error).__name__}: {error}; please report it", event="elector_failed"
+            )
+            return FAILED
+        finally:
+            self._log.finish()
+        return 0
 
     def holder(self) -> str:
         """The last holder, as the file names it: the elector, which waits for the lock, cannot read it."""

@@ -1,4 +1,4 @@
-"""Starts processes with a channel to them, in sessions of their own, with only the descriptors that they need."""
+"""Forks processes: kleader's own, with a channel and only the descriptors that they need, and the command's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kleader.ipc.channel import Channel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
 
 class Launcher:
@@ -34,35 +35,66 @@ class Launcher:
         """Close the lock that an elector which has ended may have acquired. A lease ends by itself."""
 
 
-def process(command: list[str], plan_fd: int, others: tuple[int, ...]) -> tuple[int, Channel]:
-    """Fork and exec a process; its pid, and this end of the channel.
+def fork(run: Callable[[], int], *, signal_at_parents_death: int = 0, own_group: bool = False) -> int:
+    """Fork a process that exits with the status that ``run`` returns; its pid. OSError: there is no room for it.
 
-    It inherits stderr, the plan as descriptor 3, its end of the channel as 4, and ``others`` from 5 on.
-    OSError: no process or descriptor is left.
+    With a ``signal_at_parents_death`` it runs nothing if its parent is dead by then.
+    """
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        status = FAILED
+        try:
+            if signal_at_parents_death:
+                system.die_with_parent(signal_at_parents_death)
+                if os.getppid() != parent:  # it died before the line above
+                    os._exit(FAILED)
+            if own_group:
+                os.setpgid(0, 0)
+            status = run()
+        finally:
+            os._exit(status)
+    if own_group:
+        try:
+            os.setpgid(pid, pid)  # whichever of the two comes first
+        except OSError:
+            pass
+    return pid
+
+
+def connected(run: Callable[[socket.socket], int]) -> tuple[int, Channel]:
+    """Fork a process in a session of its own, which no terminal signals; its pid, and this end of the channel to it.
+
+    ``run`` gets the other end. OSError: no process or descriptor is left.
     """
     ours, theirs = system.link_pair()
-    pid = fork(ours, theirs)
-    if pid == 0:
-        try:
-            _inherit_only((plan_fd, theirs.fileno(), *others), first=3)
-            os.execv(command[0], command)
-        finally:
-            os._exit(FAILED)
-    theirs.close()
+
+    def in_own_session() -> int:
+        ours.close()
+        os.setsid()
+        return run(theirs)
+
+    try:
+        pid = fork(in_own_session)
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
     return pid, Channel(ours)
 
 
-def fork(ours: socket.socket, theirs: socket.socket) -> int:
-    """Fork into a session of its own, which no terminal signals; the pid, 0 in the child. OSError: both are closed."""
-    try:
-        pid = os.fork()
-    except OSError:
-        ours.close()
-        theirs.close()
-        raise
-    if pid == 0:
-        os.setsid()
-    return pid
+def process(command: list[str], plan_fd: int, others: tuple[int, ...]) -> tuple[int, Channel]:
+    """Fork and exec a process, as :func:`connected`.
+
+    It inherits stderr, the plan as descriptor 3, its end of the channel as 4, and ``others`` from 5 on.
+    """
+
+    def execute(theirs: socket.socket) -> int:
+        _inherit_only((plan_fd, theirs.fileno(), *others), first=3)
+        os.execv(command[0], command)
+
+    return connected(execute)
 
 
 def _inherit_only(fds: tuple[int, ...], first: int) -> None:

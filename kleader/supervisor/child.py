@@ -13,6 +13,7 @@ from kleader import system
 from kleader.backoff import Backoff
 from kleader.election.duration import text
 from kleader.exits import FAILED, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
+from kleader.ipc.spawn import fork
 from kleader.procs import cgroup
 from kleader.procs.bystanders import Bystanders
 from kleader.procs.tree_killer import ProcessTree
@@ -21,7 +22,7 @@ from kleader.supervisor.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from kleader.ipc.plan import Plan
     from kleader.log import Log
@@ -115,28 +116,6 @@ class Child:
             except (ProcessLookupError, PermissionError):
                 pass
         self.send(signal.SIGKILL)
-
-
-def fork(run: Callable[[], int], *, signal_at_parents_death: int, own_group: bool = False) -> int:
-    """Fork a process that exits with the status that ``run`` returns; its pid. OSError: there is no room for it."""
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        status = FAILED
-        try:
-            system.die_with_parent(signal_at_parents_death)
-            if os.getppid() == parent:  # else it died before the line above
-                if own_group:
-                    os.setpgid(0, 0)
-                status = run()
-        finally:
-            os._exit(status)
-    if own_group:
-        try:
-            os.setpgid(pid, pid)  # whichever of the two comes first
-        except OSError:
-            pass
-    return pid
 
 
 def spawn(  # noqa: PLR0913 - each is one thing that a new process needs

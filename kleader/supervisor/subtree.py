@@ -16,9 +16,10 @@ import signal
 from kleader import system
 from kleader.backoff import Backoff
 from kleader.exits import FAILED, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
+from kleader.ipc.spawn import fork
 from kleader.procs.reap import reap
 from kleader.procs.tree_killer import ProcessTree, TreeKiller
-from kleader.supervisor.child import MAX_FAILURE_BYTES, become, fork, shell_status
+from kleader.supervisor.child import MAX_FAILURE_BYTES, become, shell_status
 from kleader.supervisor.child_process import ChildProcess
 from kleader.supervisor.deadline import Deadline
 from kleader.supervisor.signals import name

@@ -96,7 +96,7 @@ MUTANTS = [
     ),
     Guard(
         "an elector has a session of its own",
-        "ipc.spawn:fork",
+        "ipc.spawn:connected",
         "os.setsid()",
         "pass",
         "process/test_elector.py::test_elector_has_a_session_of_its_own_and_ignores_signals",

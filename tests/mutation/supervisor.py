@@ -8,16 +8,16 @@ MUTANTS = [
     # --- the start
     Guard(
         "the command dies with its supervisor (PR_SET_PDEATHSIG)",
-        "supervisor.child:fork",
+        "ipc.spawn:fork",
         "system.die_with_parent(signal_at_parents_death)",
         "",
         "process/test_life.py::test_the_command_dies_with_its_supervisor",
     ),
     Guard(
         "a child whose supervisor died at the fork executes nothing",
-        "supervisor.child:fork",
-        "os.getppid() == parent",
-        "True",
+        "ipc.spawn:fork",
+        "os.getppid() != parent",
+        "False",
         "process/test_deadline.py::test_a_child_whose_supervisor_died_before_pdeathsig_executes_no_command",
     ),
     Guard(

@@ -25,6 +25,7 @@ from kleader.kube.errors import LockError
 from kleader.locks.base import LockProperties
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncGenerator, Sequence
 
     from kleader.election.record import Record
@@ -89,17 +90,14 @@ class Electors(spawn.Launcher):
 
     def start(self, *, leading: bool) -> tuple[int, Channel]:  # noqa: ARG002
         """One more."""
-        ours, theirs = system.link_pair()
         supervisor = system.myself()
-        pid = spawn.fork(ours, theirs)
-        if pid == 0:
-            ours.close()
-            log = launch.log_of(self._plan)
-            made = Slow(self._plan, Channel(theirs), log, (supervisor.pid, supervisor.start), find_lock)
-            asyncio.run(made.run())
-            os._exit(0)
-        theirs.close()
-        return pid, Channel(ours)
+
+        def run(theirs: socket.socket) -> int:
+            log, channel = launch.log_of(self._plan), Channel(theirs)
+            asyncio.run(Slow(self._plan, channel, log, (supervisor.pid, supervisor.start), find_lock).run())
+            return 0
+
+        return spawn.connected(run)
 
 
 async def find_lock(_term: int, _assign: Assign) -> tuple[Lock, list[Follower]]:
