@@ -18,8 +18,7 @@ from kleader import __version__
 from kleader.kube import kubeconfig
 from kleader.kube.endpoint import endpoint_of
 from kleader.kube.errors import SetUpError
-from kleader.kube.responses import Server
-from kleader.kube.server_warnings import ServerWarnings
+from kleader.kube.responses import Server, ServerWarnings
 from kleader.kube.timeout import within
 from kleader.kube.urls import host_port, without_userinfo
 

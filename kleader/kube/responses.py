@@ -20,6 +20,8 @@ from kleader.kube.errors import ForbiddenError, LockError
 from kleader.kube.metadata import string_map
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kleader.kube.connection import Response
 
 UNAUTHORIZED = 401
@@ -29,6 +31,9 @@ _MAX_RETRY_AFTER_SECONDS = 3600.0
 _MAX_MESSAGE_LENGTH = 300
 _DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WARNING = re.compile(r'(?:^|,)\s*299 [^ "]+ "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+_MAX_WARNINGS = 20  # of one process: an admission webhook may word each one differently
 _CONNECTION_REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
@@ -127,6 +132,22 @@ def clock_skew(date: str, sent: float, received: float) -> ClockSkew | None:
         return None
     least, most = at - received, at + 1 - sent
     return ClockSkew((least + most) / 2, (most - least) / 2)
+
+
+class ServerWarnings:
+    """Passes each new warning of an API server (``Warning: 299``) to ``warn``, as client-go's warning handler does."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._known: set[str] = set()
+
+    def read(self, header: str) -> None:
+        """Read a ``Warning`` header, which may hold several warnings."""
+        for quoted in _WARNING.findall(header):
+            warning = _line(_ESCAPED.sub(r"\1", quoted).encode("latin-1", "replace").decode(errors="replace"))
+            if warning and warning not in self._known and len(self._known) < _MAX_WARNINGS:
+                self._known.add(warning)
+                self._warn(f"the API server warns: {warning}")
 
 
 # --- by status

@@ -116,12 +116,7 @@ class LeaseCandidate:
     async def ensure_registered(self, timeout: float) -> None:
         """Return when the control plane knows this candidate, and keep it known. LockError."""
         if not self._tasks and not self._unregistered:
-            try:
-                async with within(timeout):
-                    await self._renew(timeout)
-            except asyncio.TimeoutError:
-                message = f"the LeaseCandidate was not written within {text(timeout)}"
-                raise LockError(Kind.UNREACHABLE, message) from None
+            await self._renew(timeout)
             self.keep_registered()
 
     def keep_registered(self) -> None:
@@ -166,17 +161,18 @@ class LeaseCandidate:
 
     async def _renew(self, timeout: float) -> None:
         """Write a new renewTime over the last observation, or create; after a conflict read it, and try once more."""
+        left = seconds_left(timeout)
         async with self._writing:
             if self._unregistered:
                 return
             try:
-                await self._put(timeout)
+                await self._put(left())
             except LockError as error:
                 if error.failure.kind not in {Kind.CONFLICT, Kind.MISSING}:
                     self._stale = True
                     raise
-                await self._read(timeout)
-                await self._put(timeout)
+                await self._read(left())
+                await self._put(left())
 
     async def _put(self, timeout: float) -> None:
         """A PUT without a resourceVersion creates it, and never overwrites one."""

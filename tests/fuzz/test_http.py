@@ -13,7 +13,7 @@ from kleader.kube import client, responses
 from kleader.kube.connection import Connection
 from kleader.kube.endpoint import Endpoint
 from kleader.kube.errors import LockError, WatchError
-from kleader.kube.server_warnings import ServerWarnings
+from kleader.kube.responses import ServerWarnings
 from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
 from tests.fuzz.foreign import foreign

@@ -12,8 +12,7 @@ from kleader.election.events import Kind
 from kleader.kube.client import ApiClient
 from kleader.kube.endpoint import Endpoint
 from kleader.kube.errors import LockError
-from kleader.kube.responses import Server
-from kleader.kube.server_warnings import ServerWarnings
+from kleader.kube.responses import Server, ServerWarnings
 from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
