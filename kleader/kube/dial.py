@@ -32,21 +32,19 @@ async def _first_connected(addresses: list[Any]) -> socket.socket:
 
     create_connection's happy_eyeballs_delay leaks a socket when it is cancelled.
     """
-    attempts, failures = list[asyncio.Task[socket.socket]](), list[BaseException]()
+    untried, attempts, failures = [*addresses], set[asyncio.Task[socket.socket]](), list[BaseException]()
     try:
-        while len(failures) < len(addresses):
-            if len(attempts) < len(addresses):
-                attempts.append(asyncio.ensure_future(_connected(*addresses[len(attempts)])))
-            pending = [attempt for attempt in attempts if not attempt.done()]
-            wait = _NEXT_ADDRESS_SECONDS if len(attempts) < len(addresses) else None
-            await asyncio.wait(pending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-            done = [attempt for attempt in attempts if attempt.done()]
-            failures = [error for attempt in done if (error := attempt.exception())]
-            if len(failures) < len(done):
-                winner = next(attempt for attempt in done if not attempt.exception())
-                attempts.remove(winner)
-                return winner.result()
-    finally:
+        while untried or attempts:
+            if untried:
+                attempts.add(asyncio.ensure_future(_connected(*untried.pop(0))))
+            wait = _NEXT_ADDRESS_SECONDS if untried else None
+            done, _ = await asyncio.wait(attempts, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                attempts.remove(attempt)
+                if not (error := attempt.exception()):
+                    return attempt.result()
+                failures.append(error)
+    finally:  # also another attempt that has connected at the same time
         for attempt in attempts:
             attempt.cancel()
             attempt.add_done_callback(_close_socket)

@@ -89,7 +89,7 @@ MUTANTS = [
     Guard(
         "each address of an API server is tried, although the first one is silent",
         "kube.dial:_first_connected",
-        "_NEXT_ADDRESS_SECONDS if len(attempts) < len(addresses) else None",
+        "_NEXT_ADDRESS_SECONDS if untried else None",
         "None",
         "unit/test_connection.py::test_api_server_is_reached_at_a_later_address_if_the_first_are_silent",
     ),
