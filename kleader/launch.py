@@ -65,11 +65,11 @@ def supervise(plan_fd: int) -> int:
         me = system.myself()
         launcher = spawn.Launcher()
         if plan.lock == "file":
-            from kleader.elector.start import FileElectors
+            from kleader.elector.launchers import FileElectors
 
             launcher = FileElectors(plan, log, me)
         elif plan.lock:
-            from kleader.elector.start import Electors
+            from kleader.elector.launchers import Electors
 
             heartbeat_timeout = max(plan.timing.renew_deadline / 2, 3.0)
             command = _command("elect", plan, me.pid, me.start)

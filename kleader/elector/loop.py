@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from kleader import system
 from kleader.election import events as e
 from kleader.election.step_function import Candidate, Phase, State, step
-from kleader.elector import successor
+from kleader.elector import resumption
 from kleader.elector.api_run_record import RunRecord
 from kleader.elector.lock_requests import LockRequests
 from kleader.elector.measure import measured
-from kleader.elector.predecessor import Predecessor
+from kleader.elector.previous_holder import PreviousHolder
 from kleader.elector.tasks import Tasks
 from kleader.elector.watchdog import Watchdog
 from kleader.exits import FAILED
@@ -61,7 +61,7 @@ class Loop:
         self._supervisor = supervisor
         self._requests: LockRequests | None = None  # None: the lock is not found yet
         self._followers: list[Follower] = []
-        self._predecessor = Predecessor()
+        self._previous_holder = PreviousHolder()
         self._run_record = RunRecord(plan, log)
         self._term = 0
         self._state: State | None = None
@@ -118,8 +118,8 @@ class Loop:
         self._send(m.LockFound(lock.namespace))
         me = Candidate(plan.identity, plan.timing, plan.request_timeout, *wait, **lock.properties._asdict())
         if assign.leading or assign.replaces:
-            self._state = successor.resumed(me, assign, system.clock())
-            if resume_state := successor.resume_state(None, self._state):
+            self._state = resumption.resumed(me, assign, system.clock())
+            if resume_state := resumption.resume_state(None, self._state):
                 self._send(resume_state)
         else:
             self._state = State(me, assign.incarnation)
@@ -137,13 +137,13 @@ class Loop:
             return
         now = e.Instant(system.clock(), time.time_ns() // 1000, random.random())  # noqa: S311 - spreads rivals
         before, (self._state, actions) = self._state, step(self._state, event, now)
-        if resume_state := successor.resume_state(before, self._state):
+        if resume_state := resumption.resume_state(before, self._state):
             self._send(resume_state)
         if facts := measured(before, event, self._state, now.boot):
             self._send(facts)
         if self._requests and before.incarnation != self._state.incarnation:
             self._requests.lock.register()
-        self._predecessor.note(self._state, now.boot)
+        self._previous_holder.note(self._state, now.boot)
         for follower in self._followers:
             follower.follow(self._state)
         failures = [each.reason for each in actions if isinstance(each, e.AcquireFailed) and each.status == FAILED]
@@ -190,7 +190,7 @@ class Loop:
         done = ""
         if self._requests and self._state and self._state.observed:  # the answer to the write that acquired it
             done = self._run_record.done(self._requests.lock, self._state.observed)
-        self._predecessor.log_handover(self._log, system.clock())  # before the supervisor logs what follows
+        self._previous_holder.log_handover(self._log, system.clock())  # before the supervisor logs what follows
         self._send(acquired._replace(done=done))
         for follower in self._followers:
             follower.became_leader()

@@ -13,7 +13,7 @@ from kleader.election.protocol import AllProcessesExited, Released
 from kleader.ipc import messages as m
 from kleader.ipc.plan import FOR_LIFE, OTHER_VERSION
 from kleader.supervisor.child_process import ChildProcess
-from kleader.supervisor.states import ENDING, State
+from kleader.supervisor.states import ENDING, RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,20 +116,20 @@ class ElectorProcess:
 
     # --- its life
 
-    def due(self, state: State, term: Term) -> float:
+    def due(self, state: RunState, term: Term) -> float:
         """When :meth:`check` has something to do."""
         if state in ENDING:
             return self._shutdown_at if self.process.pid else 0.0 if self._end_pending else math.inf
-        if state is not State.WAITING and (term.lost or state is State.ENDED or not self._plan.lock):
+        if state is not RunState.WAITING and (term.lost or state is RunState.ENDED or not self._plan.lock):
             return math.inf
         if self.other_version:
             return math.inf
         if self.process.pid:
-            period = self._period * (_CANDIDATE_FACTOR if state is State.WAITING else 1)
+            period = self._period * (_CANDIDATE_FACTOR if state is RunState.WAITING else 1)
             return self._last_heartbeat + period if self._channel else math.inf
         return self.process.start_at
 
-    def check(self, state: State, term: Term, now: float) -> None:
+    def check(self, state: RunState, term: Term, now: float) -> None:
         """Start an elector where one is missing; kill one that hangs or does not end.
 
         One that died before it was asked for the release is replaced, once. The next elector of one that died
@@ -156,7 +156,7 @@ class ElectorProcess:
             if (release or self._run(term)) and now < self._shutdown_at and not self.other_version:
                 self._start(state, term, now)
                 self._send_end(term, release=release, to=to)
-        elif not self.cannot_work or state is not State.WAITING:
+        elif not self.cannot_work or state is not RunState.WAITING:
             self._start(state, term, now)
 
     def contend(self) -> None:
@@ -219,7 +219,7 @@ class ElectorProcess:
             return f"the Pod {self._plan.pod} keeps it until that Pod is deleted"
         return f"it expires within {text(self._plan.timing.lease_duration)}"
 
-    def _start(self, state: State, term: Term, now: float) -> None:
+    def _start(self, state: RunState, term: Term, now: float) -> None:
         leading, replaces = term.lead is not None, self.process.started_at > -math.inf
         try:
             assign = term.assignment(self._command.tree, self.resume_state, replaces=replaces)
@@ -235,7 +235,7 @@ class ElectorProcess:
             self._silent_since = math.inf
         self.send(term, assign)
         if leading:
-            if state is not State.LEADING:
+            if state is not RunState.LEADING:
                 self.send(term, m.Stopping())
             goes_on = "; the command goes on" if self._command.runs else ""
             self._log.warning(

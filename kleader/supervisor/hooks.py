@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from kleader.supervisor.states import CONTENDING, State
+from kleader.supervisor.states import CONTENDING, RunState
 from kleader.supervisor.subtree import TIMED_OUT, Subtree
 
 TYPE_CHECKING = False
@@ -44,22 +44,22 @@ class OnNewLeader:
         """The leader is ``identity``; "" if there is none."""
         self._leader = identity or self._leader
 
-    def due(self, state: State) -> float:
+    def due(self, state: RunState) -> float:
         """When :meth:`check` has something to do."""
-        if state is State.RELEASING:
+        if state is RunState.RELEASING:
             return self._end_by if self.subtree.running else math.inf
-        never = state in {State.STOPPING_STANDBY, State.KILLING, State.ENDED}
+        never = state in {RunState.STOPPING_STANDBY, RunState.KILLING, RunState.ENDED}
         if never or not self._plan.on_new_leader or self.subtree.process.pid:
             return math.inf
         if self._leader != self._last_run_for:
             return 0.0
         return self._poll_at if self._polls(state) else math.inf
 
-    def check(self, state: State, environment: Callable[[], dict[str, str]], now: float) -> None:
+    def check(self, state: RunState, environment: Callable[[], dict[str, str]], now: float) -> None:
         """Run it if there is a new leader; when kleader ends, kill it if it is late."""
         if now < self.due(state):
             return
-        if state is State.RELEASING:
+        if state is RunState.RELEASING:
             self.subtree.stop(now)
             self._log.warning(
                 f"{_ON_NEW_LEADER} did not finish within {_LAST_HOOK_SECONDS:.0f}s of the end: killed",
@@ -78,8 +78,8 @@ class OnNewLeader:
         """Kleader ends: start no other, and let this one end for a moment."""
         self._end_by = now + _LAST_HOOK_SECONDS
 
-    def _polls(self, state: State) -> bool:
-        return self._plan.lock == "file" and state is State.WAITING
+    def _polls(self, state: RunState) -> bool:
+        return self._plan.lock == "file" and state is RunState.WAITING
 
 
 class OnEnd:
@@ -127,12 +127,12 @@ class Health:
         self._failures, self._outdated = 0, self.subtree.process.pid != 0
         self._next_at = now + self._plan.health_period
 
-    def due(self, state: State, *, runs: bool) -> float:
+    def due(self, state: RunState, *, runs: bool) -> float:
         """When :meth:`check` has something to do. A command that is about to start, or to end, is not checked."""
-        checked = state in CONTENDING or (state is State.LEADING and runs)
+        checked = state in CONTENDING or (state is RunState.LEADING and runs)
         return self._next_at if self._plan.health and checked and not self.subtree.process.pid else math.inf
 
-    def check(self, state: State, environment: Callable[[], dict[str, str]], now: float, *, runs: bool) -> None:
+    def check(self, state: RunState, environment: Callable[[], dict[str, str]], now: float, *, runs: bool) -> None:
         """Run it if its time has come."""
         if now < self.due(state, runs=runs):
             return

@@ -17,7 +17,7 @@ from kleader.ipc import messages as m
 from kleader.procs import last_resort
 from kleader.supervisor.environment import environment
 from kleader.supervisor.signals import SHUTDOWN, name
-from kleader.supervisor.states import LIMITED, Event, State
+from kleader.supervisor.states import LIMITED, Event, RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from kleader.supervisor.elector_process import ElectorProcess
     from kleader.supervisor.hooks import Health
     from kleader.supervisor.standby import Standby
-    from kleader.supervisor.term import Run
+    from kleader.supervisor.term import RunProgress
 
 _DELIBERATE_SECONDS = 1.0  # a signal so long after the killing began is meant to leave what does not die
-_CAN_STEP_DOWN = frozenset({State.STOPPING_STANDBY, State.LEADING, State.KILLING})
+_CAN_STEP_DOWN = frozenset({RunState.STOPPING_STANDBY, RunState.LEADING, RunState.KILLING})
 
 
 class Leadership:
@@ -42,7 +42,7 @@ class Leadership:
         self,
         plan: Plan,
         log: Log,
-        run: Run,
+        run: RunProgress,
         command: Command,
         deadline: Deadline,
         killer: TreeKiller,
@@ -90,21 +90,21 @@ class Leadership:
         term.begin_end(now, "SIGKILL" if kill else name(self.stop_signal()), f"the lock was lost: {reason}")
         if first and not term.shutdown_signal:
             term.status = self._plan.loss_exit_code
-        if kill and self._run.state is not State.KILLING:
+        if kill and self._run.state is not RunState.KILLING:
             self._kill(now)
         if first:  # after the kill: a log on a disk that hangs must not delay it
             self._log.error(f"lost the lock: {reason}", event="lost")
             if kill and ran:
                 self._log.warning("killed the command with SIGKILL", event="command_killed")
-        if first and self._run.state is not State.KILLING:
+        if first and self._run.state is not RunState.KILLING:
             by = min(term.kill_stopping_at, now + self._plan.timing.grace)
-            if self._run.state is State.LEADING:
+            if self._run.state is RunState.LEADING:
                 self._stop(self.stop_signal(), now, by, send=True)
             term.kill_stopping_at = by
 
     def step_down(self, message: StepDown, now: float) -> None:
         """End the term in good order, unless it ends anyway."""
-        term, killing = self._run.term, self._run.state is State.KILLING
+        term, killing = self._run.term, self._run.state is RunState.KILLING
         if killing and (term.over or term.shutdown_signal or not (self._command.restart_wanted or term.stops_standby)):
             return
         term.step_down = message
@@ -129,7 +129,7 @@ class Leadership:
         term, sent = self._run.term, self._command.got_it_too(terminal=terminal)
         if not term.shutdown_signal:
             term.shutdown_signal = number
-            if self._run.state is State.LEADING:
+            if self._run.state is RunState.LEADING:
                 term.begin_end(now, name(self.stop_signal(number)), f"{name(number)} came")
                 term.status = term.status if self._command.runs else SIGNALLED + number
                 self._stop(
@@ -139,11 +139,11 @@ class Leadership:
                     send=not sent,
                     why=f"{name(number)} came: ",
                 )
-            elif self._run.state is State.STOPPING and not sent:
+            elif self._run.state is RunState.STOPPING and not sent:
                 self._command.ask_to_stop(self.stop_signal(number))
             elif term.stops_standby:
                 term.status = SIGNALLED + number
-        elif self._run.state is not State.KILLING:
+        elif self._run.state is not RunState.KILLING:
             self._kill(now)
             self._log.warning(f"{name(number)} came again: killed the command with SIGKILL", event="command_killed")
         elif now >= self._killer.began_at + _DELIBERATE_SECONDS:
@@ -166,11 +166,11 @@ class Leadership:
     def _on_main(self, main: Child, waitstatus: int, now: float) -> None:
         term, state = self._run.term, self._run.state
         if os.WIFSTOPPED(waitstatus):
-            if state in {State.LEADING, State.STOPPING}:
+            if state in {RunState.LEADING, RunState.STOPPING}:
                 self._command.suspended(waitstatus)
             return
         self._command.ended(main, waitstatus, now)
-        if state is State.ENDED:
+        if state is RunState.ENDED:
             return
         if main.late:
             self.lose("the deadline passed before the command could start", now, kill=True)
@@ -178,11 +178,11 @@ class Leadership:
         term.begin_end(now, "", "the command ended")
         if not term.over or term.shutdown_signal:
             term.status = main.status or 0
-        if self._plan.until_empty and state in {State.LEADING, State.STOPPING} and not main.failure:
+        if self._plan.until_empty and state in {RunState.LEADING, RunState.STOPPING} and not main.failure:
             self._command.draining = True
-            if state is State.STOPPING:
+            if state is RunState.STOPPING:
                 self._command.ask_to_stop(self.stop_signal(term.shutdown_signal or signal.SIGTERM))
-        elif state is not State.KILLING:
+        elif state is not RunState.KILLING:
             self._kill(now)
 
     def kill_after_fault(self) -> None:
@@ -218,9 +218,9 @@ class Leadership:
         if self._command.runs and now >= bystanders.scan_at:
             bystanders.scan(now)
         self._check_end_of_term(now)
-        if self._run.state is State.LEADING and now >= self._run.term.start_at:
+        if self._run.state is RunState.LEADING and now >= self._run.term.start_at:
             self._start(now)
-        return self._run.state is State.KILLING and self._kill_more(now)
+        return self._run.state is RunState.KILLING and self._kill_more(now)
 
     def _check_end_of_term(self, now: float) -> None:
         """The deadlines first; then whatever else stops or kills the command, or the standby."""
@@ -228,14 +228,14 @@ class Leadership:
         if run.state in LIMITED and now >= min(self._deadline.stop_at, self._kill_at):
             kill = now >= self._kill_at
             self.lose("the lease is about to expire" if kill else "the renew deadline has passed", now, kill=kill)
-        if not self._health.healthy and run.state is State.LEADING:
+        if not self._health.healthy and run.state is RunState.LEADING:
             reason = f"the --health command failed {self._plan.health_failures} times in a row"
             self.step_down(StepDown(reason), now)
         if self._elector.other_version and run.state in _CAN_STEP_DOWN:
             self.step_down(StepDown("kleader was upgraded"), now)
         if self._command.draining and self._command.tree.is_empty():
             self._kill(now)
-        if run.state is State.STOPPING_STANDBY and not self._standby.subtree.process.pid:
+        if run.state is RunState.STOPPING_STANDBY and not self._standby.subtree.process.pid:
             self._kill(now)
         if now >= term.kill_stopping_at:
             self._kill(now)

@@ -11,7 +11,7 @@ import math
 import os
 import socket
 
-from kleader.supervisor.states import State
+from kleader.supervisor.states import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class ServiceManager:
         self._sent = ""
         self.due = math.inf  # when to notify again though nothing has changed
 
-    def notify(self, state: State, term: Term, leader: str, *, read: bool, now: float) -> None:
+    def notify(self, state: RunState, term: Term, leader: str, *, read: bool, now: float) -> None:
         """Tell it what has changed. ``read``: the lock has been, so that this candidate stands by or leads."""
         if not self._address:
             return
-        ends = term.shutdown_signal or state in {State.RELEASING, State.ENDED}
+        ends = term.shutdown_signal or state in {RunState.RELEASING, RunState.ENDED}
         flag = "STOPPING=1\n" if ends else "READY=1\n" if read else ""
         message = f"{flag}STATUS={_status(state, term, leader)}"
         if message == self._sent or now < self.due < math.inf:
@@ -58,9 +58,9 @@ class ServiceManager:
         self._sent = message
 
 
-def _status(state: State, term: Term, leader: str) -> str:
+def _status(state: RunState, term: Term, leader: str) -> str:
     """One line. Other candidates choose their names, and a line end in one would begin a message of its own."""
-    if state is State.LEADING:
+    if state is RunState.LEADING:
         return f"leader, token {term.lead.token}" if term.lead else state.value
     name = "".join(char if char.isprintable() else "?" for char in leader[:MAX_LEADER_CHARS])
-    return f"{state.value}; the leader is {name}" if state is State.WAITING and leader else state.value
+    return f"{state.value}; the leader is {name}" if state is RunState.WAITING and leader else state.value

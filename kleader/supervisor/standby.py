@@ -12,7 +12,7 @@ import signal
 from kleader import system
 from kleader.election.duration import text
 from kleader.supervisor.environment import hook_environment
-from kleader.supervisor.states import CONTENDING, State
+from kleader.supervisor.states import CONTENDING, RunState
 from kleader.supervisor.subtree import Subtree
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Standby:
         """A candidacy begins."""
         self.subtree.process.start_at = now + _FREE_LOCK_SECONDS
 
-    def due(self, state: State, term: Term) -> float:
+    def due(self, state: RunState, term: Term) -> float:
         """When :meth:`check` has something to do."""
         if not self._plan.standby:
             return math.inf
@@ -50,7 +50,7 @@ class Standby:
         start_at = self.subtree.process.start_at if self._wanted(state, term) else math.inf
         return min(self._kill_at, start_at)
 
-    def check(self, state: State, term: Term, now: float) -> None:
+    def check(self, state: RunState, term: Term, now: float) -> None:
         """Start it if it is due, and kill it if it is late. In a term that leads it is never started."""
         if now < self.due(state, term):
             return
@@ -109,5 +109,5 @@ class Standby:
             how = f"the standby ended after {text(round(ran, 1))}, with status {status}"
             self._log.warning(f"{how}; starting it again in {text(pause)}", event="standby_exited")
 
-    def _wanted(self, state: State, term: Term) -> bool:
+    def _wanted(self, state: RunState, term: Term) -> bool:
         return state in CONTENDING and term.lead is None and not self.subtree.process.pid

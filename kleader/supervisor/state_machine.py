@@ -27,9 +27,9 @@ from kleader.supervisor.leadership import Leadership
 from kleader.supervisor.service_manager import MAX_LEADER_CHARS
 from kleader.supervisor.signals import ENDS_CANDIDATE, SHUTDOWN, name
 from kleader.supervisor.standby import Standby
-from kleader.supervisor.states import ACTIVE, CONTENDING, Event, State
+from kleader.supervisor.states import ACTIVE, CONTENDING, Event, RunState
 from kleader.supervisor.status_report import StatusReport
-from kleader.supervisor.term import Run
+from kleader.supervisor.term import RunProgress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RunStateMachine:
     def __init__(
         self, plan: Plan, log: Log, signals: system.Signals, launcher: Launcher, launch_exporter: Launch | None
     ) -> None:
-        self._plan, self._log, self._run = plan, log, Run(log, plan.namespace)
+        self._plan, self._log, self._run = plan, log, RunProgress(log, plan.namespace)
         self._deadline = Deadline(system.KillTimer() if os.getpid() != 1 else None, plan.timing.kill)
         self._command = Command(plan, log, signals)
         tree = self._command.tree
@@ -77,7 +77,7 @@ class RunStateMachine:
     @property
     def ended(self) -> bool:
         """Whether nothing is left to do."""
-        return self._run.state is State.ENDED
+        return self._run.state is RunState.ENDED
 
     def exit_status(self) -> int:
         """The exit status, at the end; does not return where kleader is to die of Ctrl-C as its command did.
@@ -113,7 +113,7 @@ class RunStateMachine:
         """The end of --wait, which is of the first candidacy. While an elector contends, the elector judges it."""
         term = self._run.term
         wait = self._plan.wait_of(term.number)
-        if wait.one_try and (self._run.state is not State.NOT_CONTENDING or self._health.known):
+        if wait.one_try and (self._run.state is not RunState.NOT_CONTENDING or self._health.known):
             wait = wait._replace(until=self._plan.started)
         return math.inf if term.lead else wait.until
 
@@ -124,9 +124,9 @@ class RunStateMachine:
         due += [subtree.overdue_at for subtree in self._subtrees]
         due += [self._elector.due(state, term), self._standby.due(state, term), self._new_leader.due(state)]
         due.append(self._health.due(state, runs=self._command.runs))
-        if state is State.NOT_CONTENDING and not self._elector.process.pid:
+        if state is RunState.NOT_CONTENDING and not self._elector.process.pid:
             due += [self._wait_ends_at, self._contend_at if self._health.healthy else math.inf]
-        if state is State.WAITING and self._elector.start_failed:
+        if state is RunState.WAITING and self._elector.start_failed:
             due.append(self._wait_ends_at)
         return min(due)
 
@@ -141,7 +141,7 @@ class RunStateMachine:
     def _act_once(self, now: float) -> None:
         if self._leadership.act(now):
             self._after_term(now)
-        if self._run.state is State.WAITING and not self._health.healthy:
+        if self._run.state is RunState.WAITING and not self._health.healthy:
             self._log.warning("health check failing; not competing", event="unhealthy")
             self._stop_contending(now, 0.0)
         if now >= self._run.term.standby_deadline and not self.ended:
@@ -157,7 +157,7 @@ class RunStateMachine:
         self._elector.check(self._run.state, self._run.term, now)
         for subtree in self._subtrees:
             subtree.check_overdue(now)
-        if self._run.state is State.WAITING:  # the next candidacy
+        if self._run.state is RunState.WAITING:  # the next candidacy
             self._on_end.start(now)
         self._new_leader.check(self._run.state, variables, now)  # before the end, which waits for it only that long
         if not self._elector.process.pid:
@@ -168,13 +168,13 @@ class RunStateMachine:
     def _without_elector(self, now: float) -> None:
         """There is no elector now."""
         state = self._run.state
-        if state is State.WAITING and self._elector.cannot_work:
+        if state is RunState.WAITING and self._elector.cannot_work:
             if not self._elector.other_version:
                 self._log.error("the elector exits at start-up every time; giving up", event="elector_failing")
             self._end(FAILED, now)
-        elif state is State.WAITING and self._elector.start_failed and now >= self._wait_ends_at:
+        elif state is RunState.WAITING and self._elector.start_failed and now >= self._wait_ends_at:
             self._end(FAILED, now)
-        elif state is State.NOT_CONTENDING:
+        elif state is RunState.NOT_CONTENDING:
             self._elector.launcher.close_lock()  # what the last one may have locked
             self._on_end.start(now)
             if self._run.term.lead:
@@ -188,7 +188,7 @@ class RunStateMachine:
                     "not acquired: the --health command has not succeeded within --wait", event="not_acquired"
                 )
                 self._end(NOT_ACQUIRED, now)
-        elif state is State.RELEASING and self._standby.ended(now):
+        elif state is RunState.RELEASING and self._standby.ended(now):
             self._elector.launcher.close_lock()  # no hook delays that
             self._on_end.start(now)
             if not (self._new_leader.subtree.running or self._on_end.subtree.running):
@@ -215,16 +215,16 @@ class RunStateMachine:
             case m.LockFound(namespace):
                 self._run.term.namespace = namespace
                 self._log.add_context(namespace=namespace)
-            case Acquired() if state is State.WAITING:
+            case Acquired() if state is RunState.WAITING:
                 self._new_leader.leads(self._plan.identity)
                 self._leadership.begin(body, now)
-            case Renewed() if state is State.WAITING:
+            case Renewed() if state is RunState.WAITING:
                 self._elector.replace(now)  # its Acquired was lost: the next elector finds that this candidate holds it
             case Renewed():
                 self._leadership.renewed(body, now)
             case Lost(reason, kill_now) if state in ACTIVE:
                 self._leadership.lose(reason, now, kill=kill_now)
-            case StepDown() if state in ACTIVE - {State.STOPPING}:
+            case StepDown() if state in ACTIVE - {RunState.STOPPING}:
                 self._leadership.step_down(body, now)
             case NewLeader(leader):
                 self._on_new_leader(leader)
@@ -252,7 +252,7 @@ class RunStateMachine:
             self._log.info(f"not acquired: {failed.reason}", event="not_acquired", status=status)
         else:
             self._log.error(failed.reason, event="acquire_failed", status=status)
-        if self._run.state is State.WAITING:
+        if self._run.state is RunState.WAITING:
             self._end(status, now)
 
     # --- signals and children
@@ -270,10 +270,10 @@ class RunStateMachine:
                 self._end(SIGNALLED + number, now, number)
             else:
                 self._standby.signal(number)
-        elif self._run.state is State.RELEASING:
+        elif self._run.state is RunState.RELEASING:
             if number in ENDS_CANDIDATE:
                 self._kill_now(now)
-        elif self._run.state is not State.ENDED:
+        elif self._run.state is not RunState.ENDED:
             self._leadership.on_signal(number, now, terminal=terminal)
 
     def reaped(self, pid: int, waitstatus: int, now: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class State(Enum):
+class RunState(Enum):
     """What the supervisor does; the value is the role that logs and ``/leader`` show."""
 
     NOT_CONTENDING = "resting"  # the candidate is unhealthy, or was until a moment ago: there is no elector
@@ -34,28 +34,28 @@ class Event(Enum):
 
 
 TRANSITIONS = {
-    State.NOT_CONTENDING: {Event.CONTEND: State.WAITING, Event.END: State.RELEASING},
-    State.WAITING: {
-        Event.ACQUIRED: State.LEADING,
-        Event.ACQUIRED_BESIDE_STANDBY: State.STOPPING_STANDBY,
-        Event.STOP_CONTENDING: State.NOT_CONTENDING,
-        Event.END: State.RELEASING,
+    RunState.NOT_CONTENDING: {Event.CONTEND: RunState.WAITING, Event.END: RunState.RELEASING},
+    RunState.WAITING: {
+        Event.ACQUIRED: RunState.LEADING,
+        Event.ACQUIRED_BESIDE_STANDBY: RunState.STOPPING_STANDBY,
+        Event.STOP_CONTENDING: RunState.NOT_CONTENDING,
+        Event.END: RunState.RELEASING,
     },
-    State.STOPPING_STANDBY: {Event.KILL: State.KILLING, Event.END: State.RELEASING},
-    State.LEADING: {Event.STOP: State.STOPPING, Event.KILL: State.KILLING},
-    State.STOPPING: {Event.KILL: State.KILLING},
-    State.KILLING: {
-        Event.START: State.LEADING,
-        Event.CONTEND: State.WAITING,
-        Event.STOP_CONTENDING: State.NOT_CONTENDING,
-        Event.END: State.RELEASING,
-        Event.ABANDON: State.ENDED,
+    RunState.STOPPING_STANDBY: {Event.KILL: RunState.KILLING, Event.END: RunState.RELEASING},
+    RunState.LEADING: {Event.STOP: RunState.STOPPING, Event.KILL: RunState.KILLING},
+    RunState.STOPPING: {Event.KILL: RunState.KILLING},
+    RunState.KILLING: {
+        Event.START: RunState.LEADING,
+        Event.CONTEND: RunState.WAITING,
+        Event.STOP_CONTENDING: RunState.NOT_CONTENDING,
+        Event.END: RunState.RELEASING,
+        Event.ABANDON: RunState.ENDED,
     },
-    State.RELEASING: {Event.RELEASED: State.ENDED},
-    State.ENDED: {},
+    RunState.RELEASING: {Event.RELEASED: RunState.ENDED},
+    RunState.ENDED: {},
 }
 
-CONTENDING = frozenset({State.NOT_CONTENDING, State.WAITING})  # no term has begun
-LIMITED = frozenset({State.STOPPING_STANDBY, State.LEADING, State.STOPPING})  # by the term's deadlines
-ACTIVE = LIMITED | {State.KILLING}  # processes of a term may be alive
-ENDING = frozenset({State.NOT_CONTENDING, State.RELEASING})  # an elector that is left releases, and ends
+CONTENDING = frozenset({RunState.NOT_CONTENDING, RunState.WAITING})  # no term has begun
+LIMITED = frozenset({RunState.STOPPING_STANDBY, RunState.LEADING, RunState.STOPPING})  # by the term's deadlines
+ACTIVE = LIMITED | {RunState.KILLING}  # processes of a term may be alive
+ENDING = frozenset({RunState.NOT_CONTENDING, RunState.RELEASING})  # an elector that is left releases, and ends

@@ -15,7 +15,7 @@ from kleader.ipc import status_socket
 from kleader.ipc.plan import OTHER_VERSION
 from kleader.supervisor.child_process import ChildProcess
 from kleader.supervisor.service_manager import ServiceManager
-from kleader.supervisor.states import State
+from kleader.supervisor.states import RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class StatusServer:
                 return
 
 
-class Exporter:
+class ExporterProcess:
     """The process that answers HTTP and writes the state file. Without ``launch`` there is none."""
 
     def __init__(self, launch: Launch | None, log: Log, tree: ProcessTree) -> None:
@@ -161,7 +161,7 @@ class StatusReport:
     ) -> None:
         self._plan, self._command, self._deadline, self._elector = plan, command, deadline, elector
         self._server = StatusServer(plan.name, log)
-        self.exporter = Exporter(launch_exporter, log, command.tree)
+        self.exporter = ExporterProcess(launch_exporter, log, command.tree)
         self._exports = launch_exporter is not None
         self._service_manager = ServiceManager(plan, log)
         self._leader = ""
@@ -196,11 +196,11 @@ class StatusReport:
                     self._renewals[bisect(m.RENEWALS, took)] += 1
                     self._renewing += took
 
-    def publish(self, state: State, term: Term, now: float) -> None:
+    def publish(self, state: RunState, term: Term, now: float) -> None:
         """Answer is-leader; tell the exporter and the service manager what has changed."""
         self._server.serve(now, lambda: m.encode(m.Message(term.number, self._status(state, term, now))))
         if self._exports:
-            if state in {State.RELEASING, State.ENDED}:
+            if state in {RunState.RELEASING, RunState.ENDED}:
                 self.exporter.retire()
             self.exporter.send(term, self._status(state, term, now), now)
         self._service_manager.notify(state, term, self._leader, read=self._read, now=now)
@@ -214,9 +214,9 @@ class StatusReport:
         self._changes += leader not in {"", self._leader}
         self._leader = leader
 
-    def _status(self, state: State, term: Term, now: float) -> m.Status:
+    def _status(self, state: RunState, term: Term, now: float) -> m.Status:
         plan, lead = self._plan, term.lead
-        held = state in {State.LEADING, State.STOPPING} and not term.lost
+        held = state in {RunState.LEADING, RunState.STOPPING} and not term.lost
         main = self._command.main if self._command.main and self._command.main.started else None
         return m.Status(
             at=now,

@@ -8,7 +8,7 @@ import signal
 
 from kleader.election.duration import text
 from kleader.ipc import messages as m
-from kleader.supervisor.states import TRANSITIONS, Event, State
+from kleader.supervisor.states import TRANSITIONS, Event, RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,12 +124,12 @@ class Term:
         )
 
 
-class Run:
+class RunProgress:
     """The state and the term of one ``kleader run``. Only :meth:`fire` changes the state."""
 
     def __init__(self, log: Log, namespace: str) -> None:
         self._log = log
-        self.state = State.WAITING
+        self.state = RunState.WAITING
         self.term = Term(1, namespace)
 
     def fire(self, event: Event) -> None:

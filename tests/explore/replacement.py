@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kleader.election.events import Observed
-from kleader.elector import successor
+from kleader.elector import resumption
 from kleader.ipc.messages import Assign
 from tests.explore.values import NOW
 
@@ -18,7 +18,7 @@ HANDED_OVER = "handed_over" if "handed_over" in {each.name for each in fields(Ob
 
 def kept(before: State, after: State) -> str | None:
     """What an elector tells its supervisor after a step; None: nothing new."""
-    message = successor.resume_state(before, after)
+    message = resumption.resume_state(before, after)
     return message.state if message else None
 
 
@@ -27,4 +27,4 @@ def replaced(me: Candidate, incarnation: str, memory: str, term: tuple[float, fl
     stop_at, _, acquired, transitions = term or (0.0, 0.0, 0, 0)
     t0 = stop_at - me.timing.renew_deadline if term else 0.0
     leading, replaces = term is not None, True
-    return successor.resumed(me, Assign(incarnation, leading, replaces, t0, acquired, transitions, [], memory), NOW)
+    return resumption.resumed(me, Assign(incarnation, leading, replaces, t0, acquired, transitions, [], memory), NOW)

@@ -47,8 +47,8 @@ MUTANTS = [
     Guard(
         "the standby's tree is killed until it is proven empty",
         "supervisor.leadership:Leadership._check_end_of_term",
-        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
-        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
+        "if run.state is RunState.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
+        "if run.state is RunState.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
         "    run.fire(Event.KILL)\n    self._after_killing(now)",
         "process/test_standby.py::test_the_standby_is_dead_first_though_one_of_its_processes_was_stopped_or_killed[9-keeper]",
     ),
@@ -76,8 +76,8 @@ MUTANTS = [
     Guard(
         "the end of a standby's subreaper does not prove that the standby is dead",
         "supervisor.leadership:Leadership._check_end_of_term",
-        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
-        "if run.state is State.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
+        "if run.state is RunState.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n    self._kill(now)",
+        "if run.state is RunState.STOPPING_STANDBY and (not self._standby.subtree.process.pid):\n"
         "    run.fire(Event.KILL)\n    self._after_killing(now)",
         "process/test_standby.py::test_the_standby_is_dead_first_though_its_subreaper_is_killed_while_it_stops",
     ),

@@ -215,7 +215,7 @@ _LOCK_DELAY = [
         "resume_waiting",
         "state.safe_at = ...",
         _NOTHING,
-        "successor.py::test_the_longest_observed_lease_duration_is_passed_on_and_waited_for()",
+        "resumption.py::test_the_longest_observed_lease_duration_is_passed_on_and_waited_for()",
         rare="its first observation raises it too, or proves that it is needless",
     ),
     _RENEW(
@@ -432,7 +432,7 @@ _LOCK_DELAY = [
         "next_incarnation",
         "root, _, number = incarnation.partition('.')\nreturn f'{root}.{int(number or 0) + 1}'",
         "return incarnation",
-        "successor.py::test_a_replacement_elector_keeps_a_leaders_incarnation_and_changes_a_candidates()",
+        "resumption.py::test_a_replacement_elector_keeps_a_leaders_incarnation_and_changes_a_candidates()",
         rare="a late write of the last elector's lands on the next one's",
     ),
     # 6: renewing

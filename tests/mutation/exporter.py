@@ -22,8 +22,8 @@ MUTANTS = [
     Guard(
         "a candidate that has lost the lock does not lead while its command stops",
         "supervisor.status_report:StatusReport._status",
-        "state in {State.LEADING, State.STOPPING} and (not term.lost)",
-        "state in {State.LEADING, State.STOPPING}",
+        "state in {RunState.LEADING, RunState.STOPPING} and (not term.lost)",
+        "state in {RunState.LEADING, RunState.STOPPING}",
         "process/test_is_leader.py::test_a_supervisor_that_has_lost_the_lock_does_not_lead_while_its_command_stops",
     ),
     Guard(

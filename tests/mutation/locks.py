@@ -246,14 +246,14 @@ MUTANTS = [
     # --- the file
     Guard(
         "the file lock is never unlocked",
-        "elector.start:FileElectors.close_lock",
+        "elector.launchers:FileElectors.close_lock",
         "if fd >= 0:\n    os.close(fd)",
         "if fd >= 0:\n    __import__('fcntl').flock(fd, 8)\n    os.close(fd)",
         "unit/test_file_elector.py::test_closing_a_lock_leaves_it_to_other_processes_that_have_it_open",
     ),
     Guard(
         "a new candidacy for the file lock opens the file again",
-        "elector.start:FileElectors._open",
+        "elector.launchers:FileElectors._open",
         "self.close_lock()",
         "",
         "unit/test_file_elector.py::test_a_new_candidacy_holds_no_file_of_the_last_one",

@@ -58,8 +58,8 @@ MUTANTS = [
     Guard(
         "an elector that hangs while it waits is replaced",
         "supervisor.elector_process:ElectorProcess.due",
-        "_CANDIDATE_FACTOR if state is State.WAITING else 1",
-        "math.inf if state is State.WAITING else 1",
+        "_CANDIDATE_FACTOR if state is RunState.WAITING else 1",
+        "math.inf if state is RunState.WAITING else 1",
         "process/test_deadline.py::test_a_hanging_elector_of_a_waiting_candidate_is_replaced_and_the_next_leads",
     ),
     Guard(
@@ -93,14 +93,14 @@ MUTANTS = [
     Guard(
         "an elector sends the longest lease duration that it has seen",
         "elector.loop:Loop._step",
-        "if resume_state := successor.resume_state(before, self._state):\n    ...",
+        "if resume_state := resumption.resume_state(before, self._state):\n    ...",
         "",
         "unit/test_elector_loop.py::test_a_holders_duration_is_sent_before_its_name",
     ),
     Guard(
         "a replacement elector sends its incarnation first",
         "elector.loop:Loop._begin",
-        "if resume_state := successor.resume_state(None, self._state):\n    ...",
+        "if resume_state := resumption.resume_state(None, self._state):\n    ...",
         "",
         "unit/test_elector_loop.py::test_a_replacement_elector_sends_its_own_incarnation_first",
     ),
@@ -113,7 +113,7 @@ MUTANTS = [
     ),
     Guard(
         "a replacement elector waits for the longest lease duration that the last one has seen",
-        "elector.successor:resumed",
+        "elector.resumption:resumed",
         "int(seconds)",
         "0",
         "unit/test_elector_loop.py::"
@@ -235,7 +235,7 @@ MUTANTS = [
     Guard(
         "an unhealthy candidate does not contend",
         "supervisor.state_machine:RunStateMachine._act_once",
-        "self._run.state is State.WAITING and not self._health.healthy",
+        "self._run.state is RunState.WAITING and not self._health.healthy",
         "False",
         "process/test_health.py::test_an_unhealthy_candidate_does_not_contend",
     ),
@@ -270,7 +270,7 @@ MUTANTS = [
     ),
     Guard(
         "the file lock's next elector is of the version that runs",
-        "elector.start:FileElectors.__init__",
+        "elector.launchers:FileElectors.__init__",
         "from kleader.elector.file_elector import FileElector\nself._file_elector = FileElector",
         "self._file_elector = lambda *parts: "
         "__import__('kleader.elector.file_elector', fromlist=['FileElector']).FileElector(*parts)",

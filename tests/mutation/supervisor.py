@@ -52,7 +52,7 @@ MUTANTS = [
     ),
     Guard(
         "the command inherits the file lock",
-        "elector.start:FileElectors._open",
+        "elector.launchers:FileElectors._open",
         "self.inherited = (self._fd,)",
         "",
         "process/test_command_environment.py::test_only_the_lock_files_descriptor_is_inherited",
@@ -83,7 +83,7 @@ MUTANTS = [
         "a stop under way ends with the lease",
         "supervisor.leadership:Leadership._check_end_of_term",
         "run.state in LIMITED",
-        "run.state is State.LEADING",
+        "run.state is RunState.LEADING",
         "process/test_deadline.py::test_a_stop_after_sigterm_lasts_no_longer_than_the_lease",
     ),
     Guard(

@@ -276,7 +276,7 @@ MUTANTS = [
     ),
     Guard(
         "the elector of the file lock has a thread write its log",
-        "elector.start:FileElectors._run",
+        "elector.launchers:FileElectors._run",
         "self._log.write_behind()",
         "",
         "unit/test_log.py::test_the_file_lock_is_acquired_while_the_disk_of_the_log_hangs",

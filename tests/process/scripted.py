@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from kleader import launch, system
 from kleader.election import protocol as p
 from kleader.election.timing import Timing
-from kleader.elector import start
+from kleader.elector import launchers
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
 from kleader.ipc.channel import Channel
@@ -207,7 +207,7 @@ def main() -> None:
         system.KillTimer.arm = lambda _self, _at: None  # type: ignore[assignment,method-assign]
     starter = Scripted(given["script"], given.get("next", given["script"]), given["heard"], given.get("full", ""))
     starter.other_version = given.get("other_version", False)
-    start.FileElectors = lambda *_: starter  # type: ignore[assignment,misc]
+    launchers.FileElectors = lambda *_: starter  # type: ignore[assignment,misc]
     starter.heartbeat_timeout = given.get("silence", float("inf"))
     fd = system.anonymous_file()
     other = given.get("plan", {})

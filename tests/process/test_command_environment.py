@@ -253,7 +253,7 @@ def command_line(pid: int) -> str:
 def test_the_supervisor_imports_no_large_module() -> None:
     packages = str(Path(kleader.__file__).parents[1])
     code = f"import sys; sys.path.insert(0, {packages!r}); import kleader.launch, kleader.supervisor.main;"
-    code += "import kleader.elector.start, kleader.elector.file_elector; print(*sys.modules)"
+    code += "import kleader.elector.launchers, kleader.elector.file_elector; print(*sys.modules)"
     found = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"dataclasses", "logging", "asyncio", "pathlib", "inspect", "ast", "subprocess", "ssl"} & set(found)
 

@@ -17,7 +17,7 @@ import pytest
 
 from kleader.log import Log
 from kleader.supervisor.service_manager import ServiceManager
-from kleader.supervisor.states import State
+from kleader.supervisor.states import RunState
 from kleader.supervisor.term import Term
 from tests.process.conftest import KLEADER
 from tests.process.test_command_environment import REPORTER
@@ -167,11 +167,11 @@ def test_a_unit_is_ready_although_kleader_had_no_file_descriptor_left(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     try:
-        service_manager.notify(State.WAITING, Term(1), "a", read=True, now=0.0)
+        service_manager.notify(RunState.WAITING, Term(1), "a", read=True, now=0.0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert service_manager.due < math.inf
-    service_manager.notify(State.WAITING, Term(1), "a", read=True, now=service_manager.due)
+    service_manager.notify(RunState.WAITING, Term(1), "a", read=True, now=service_manager.due)
     assert manager.until("READY=1") == ["READY=1\nSTATUS=candidate; the leader is a"]
 
 
@@ -179,7 +179,7 @@ def test_a_unit_is_ready_although_kleader_had_no_file_descriptor_left(
 def test_a_leaders_name_cannot_inject_a_notification(manager: Manager, service_manager: ServiceManager) -> None:
     """Another candidate chose it: a line of it may not stop the unit, or be its main process."""
     name = "a\nSTOPPING=1\u2028MAINPID=1" + "\udcff" + "x" * 100_000
-    service_manager.notify(State.WAITING, Term(1), name, read=True, now=0.0)
+    service_manager.notify(RunState.WAITING, Term(1), name, read=True, now=0.0)
     _, status = manager.until("READY=1")[0].split("\n")
     assert status.startswith("STATUS=candidate; the leader is a?STOPPING=1?MAINPID=1?xxx")
     assert service_manager.due == math.inf

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, cast
 from kleader import launch, system
 from kleader.cli.main import cli
 from kleader.election.events import Kind, Observed
-from kleader.elector import loop
-from kleader.elector import start as starters
+from kleader.elector import launchers, loop
 from kleader.elector.loop import Loop
 from kleader.ipc import plan as plans
 from kleader.ipc import spawn
@@ -114,7 +113,7 @@ def main() -> None:
     words = ["run", "--name=t", "--identity=a", *times, "--", *sys.argv[1:]]
     cli.main(words, prog_name="kleader", standalone_mode=False)
     loop._HEARTBEAT_SECONDS = 3600.0
-    starters.Electors = Electors  # type: ignore[assignment,misc]
+    launchers.Electors = Electors  # type: ignore[assignment,misc]
     fd = system.anonymous_file()
     plans.save(caught[0], fd)
     os._exit(launch.supervise(fd))

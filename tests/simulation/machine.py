@@ -12,7 +12,7 @@ from kleader.election import step_function as election
 from kleader.election.events import Instant, Observed
 from kleader.election.record import SECOND
 from kleader.election.state import Candidate, Phase, State
-from kleader.elector import successor
+from kleader.elector import resumption
 from kleader.ipc.messages import Assign
 from tests.simulation.host import MOST_ASKED, Host
 from tests.simulation.pair import Pair
@@ -103,7 +103,7 @@ class Machine(Host):
             event = replace(event, observed=self._at_whole_seconds(event.observed))
         now = Instant(self.boot, self.wall, self.rng.random())
         self.state, actions = election.step(before, event, now)
-        if resume_state := successor.resume_state(before, self.state):
+        if resume_state := resumption.resume_state(before, self.state):
             self.memory = resume_state.state
         self._note_observed(before.observed, self.state.observed)
         self.due = self.state.wake_at
@@ -312,7 +312,7 @@ class Machine(Host):
     def _resumed(self, term: str, lead: e.Acquired | None = None, t0: float = 0.0) -> State:
         acquired, transitions = (lead.acquired, lead.transitions) if lead else (0, 0)
         assign = Assign(term, lead is not None, True, t0, acquired, transitions, [], self.memory)  # noqa: FBT003
-        state = successor.resumed(self.me, assign, self.boot)
-        if resume_state := successor.resume_state(None, state):
+        state = resumption.resumed(self.me, assign, self.boot)
+        if resume_state := resumption.resume_state(None, state):
             self.memory = resume_state.state
         return state

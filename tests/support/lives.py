@@ -21,7 +21,7 @@ from kleader.ipc import messages as m
 from kleader.ipc.spawn import Launcher
 from kleader.supervisor import child, state_machine
 from kleader.supervisor.state_machine import RunStateMachine
-from kleader.supervisor.states import ENDING, LIMITED, State
+from kleader.supervisor.states import ENDING, LIMITED, RunState
 from kleader.supervisor.subtree import Subtree
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class World(Launcher):
         self.machine.begin()
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         return self.machine._run.state
 
     @property
@@ -161,7 +161,7 @@ class World(Launcher):
         if command != ["on-end"]:
             return self._start("subreaper", kill_takes=self.kernel.kill_takes), 1
         assert not self.tree("main", "descendant"), "--on-end beside a living process"
-        if self.state is not State.WAITING:
+        if self.state is not RunState.WAITING:
             assert not self.elector, "--on-end before the release"
             assert self.state in ENDING, "--on-end in a term"
         return self._start("hook", dies_at=self.now + self.kernel.hook_runs), 1
@@ -222,7 +222,7 @@ class World(Launcher):
             kill_at = one._deadline.kill_at
             assert self.now < kill_at, "past kill_at"
             assert self.now < max(kill_at - self.plan.timing.kill, alone_by), "alone past a kill budget before kill_at"
-        if one.ended and before is not State.KILLING:  # where a third request leaves processes that do not die
+        if one.ended and before is not RunState.KILLING:  # where a third request leaves processes that do not die
             assert not self.tree("main", "descendant"), "ended beside a living process"
         return not one.ended
 
@@ -248,7 +248,7 @@ class World(Launcher):
             assert self.now < until, f"{self.state} for ever"
             self.signals += [(signal.SIGTERM, False) for at in asked_at if at <= self.now]
             asked_at = [at for at in asked_at if at > self.now]
-            if self.state is State.RELEASING:
+            if self.state is RunState.RELEASING:
                 self.send(p.Released(released=True))
             self.take_in()
             next_at = min((self.machine.due(), *asked_at, *(each.dies_at for each in self.processes.values())))

@@ -6,13 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from kleader.supervisor.states import State
+from kleader.supervisor.states import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SHOWN = {"not competing": "resting", "stopping standby": "giving way", "cleaning up": "sweeping"}  # a role as text
-_ROLES = "|".join([*_SHOWN, *(state.value for state in State if state.value not in _SHOWN.values())])
+_ROLES = "|".join([*_SHOWN, *(state.value for state in RunState if state.value not in _SHOWN.values())])
 _LINE = re.compile(
     rf"\S+Z kleader (?P<lock>.*? )?(?P<role>{_ROLES})(?: \[(?P<suffix>[^\]]+)\])?:"
     r" (?:(?P<level>error|warning|debug): )?(?P<message>.*)"

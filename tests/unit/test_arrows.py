@@ -140,6 +140,20 @@ def test_a_module_s_name_occurs_once_in_the_tree() -> None:
     assert {name for name, count in names.items() if count > 1} == SHARED_NAMES
 
 
+# Classes of one name; kleader.system has one of each for Linux and for elsewhere. Never add another.
+SHARED_CLASSES = {"Candidate", "Command", "Place", "Report", "Term"}
+
+
+def test_a_class_s_name_occurs_once_in_the_tree() -> None:
+    found = Counter(
+        node.name
+        for module, path in sources()
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and room_of(module) != "system"
+    )
+    assert {name for name, count in found.items() if count > 1} <= SHARED_CLASSES
+
+
 def import_graph() -> dict[str, set[str]]:
     """The modules of kleader, each with those that it imports at its start, inside functions or for types."""
     modules = dict(sources())

@@ -292,7 +292,7 @@ def test_the_log_names_the_previous_leader_before_the_supervisor_knows_that_it_l
 ) -> None:
     """An operator reads of the handover first, and then of the command that starts."""
     order: list[str] = []
-    monkeypatch.setattr(elector._predecessor, "log_handover", lambda *_: order.append("logged"))
+    monkeypatch.setattr(elector._previous_holder, "log_handover", lambda *_: order.append("logged"))
     monkeypatch.setattr(elector, "_send", lambda _: order.append("sent"))
     elector._perform(e.Acquired(0.0, 60.0, 90.0, "7", 0, 0))
     assert order == ["logged", "sent"]

@@ -20,7 +20,7 @@ from kleader.procs.reap import reap
 from kleader.procs.tree_killer import ProcessTree
 from kleader.supervisor.child import Child
 from kleader.supervisor.elector_process import ElectorProcess
-from kleader.supervisor.states import State
+from kleader.supervisor.states import RunState
 from kleader.supervisor.term import Term
 from tests.support.heard import Heard
 from tests.support.plans import plan_of
@@ -82,7 +82,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     made = Scene()
     monkeypatch.setattr(os, "kill", made.kill)
     monkeypatch.setattr(system, "below", lambda *_: iter(()))
-    made.elector.check(State.LEADING, leading(), 0)
+    made.elector.check(RunState.LEADING, leading(), 0)
     made.did = []
     yield made
     for each in made.theirs:
@@ -98,7 +98,7 @@ def leading() -> Term:
 
 def test_an_elector_that_hangs_is_killed_before_its_link_is_closed(scene: Scene) -> None:
     """Else it would take us for dead, and kill the command."""
-    assert wake_until(scene, State.LEADING, leading(), 6) == 5
+    assert wake_until(scene, RunState.LEADING, leading(), 6) == 5
     assert scene.did == ["kill"]
     assert not scene.hears()
 
@@ -106,12 +106,12 @@ def test_an_elector_that_hangs_is_killed_before_its_link_is_closed(scene: Scene)
 def test_the_next_elector_is_started_only_after_the_last_one_is_reaped(scene: Scene) -> None:
     """One that sleeps in the kernel may wake up, and release its successor's term."""
     term = leading()
-    wake_until(scene, State.LEADING, term, 6)
+    wake_until(scene, RunState.LEADING, term, 6)
     for now in (7, 70, 700):
-        scene.elector.check(State.LEADING, term, now)
+        scene.elector.check(RunState.LEADING, term, now)
     assert "start" not in scene.did
     scene.reaped(signal.SIGKILL, 701)
-    scene.elector.check(State.LEADING, term, 702)
+    scene.elector.check(RunState.LEADING, term, 702)
     assert scene.did[-1] == "start"
 
 
@@ -121,7 +121,7 @@ def spoken(scene: Scene, now: float) -> None:
     scene.elector.receive(now)
 
 
-def wake_until(scene: Scene, state: State, term: Term, until: float) -> float:
+def wake_until(scene: Scene, state: RunState, term: Term, until: float) -> float:
     """The supervisor wakes whenever something is due; when the elector is killed, or when there is no more."""
     now = 0.0
     while (due := scene.elector.due(state, term)) <= until and not scene.did:
@@ -130,19 +130,19 @@ def wake_until(scene: Scene, state: State, term: Term, until: float) -> float:
     return now
 
 
-@pytest.mark.parametrize(("state", "within"), [(State.LEADING, 5), (State.WAITING, 15)])
-def test_a_hanging_elector_is_killed_whether_it_leads_or_waits(scene: Scene, state: State, within: float) -> None:
+@pytest.mark.parametrize(("state", "within"), [(RunState.LEADING, 5), (RunState.WAITING, 15)])
+def test_a_hanging_elector_is_killed_whether_it_leads_or_waits(scene: Scene, state: RunState, within: float) -> None:
     """A candidate's hanging elector would never take the lock. Its heartbeats are rarer."""
-    term = leading() if state is State.LEADING else Term(1)
+    term = leading() if state is RunState.LEADING else Term(1)
     spoken(scene, 1)
     assert wake_until(scene, state, term, 100) == 1 + within
     assert scene.did == ["kill"]
 
 
-@pytest.mark.parametrize("state", [State.WAITING, State.LEADING])
-def test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_elector(scene: Scene, state: State) -> None:
+@pytest.mark.parametrize("state", [RunState.WAITING, RunState.LEADING])
+def test_a_suspend_of_any_length_is_one_missed_heartbeat_of_the_elector(scene: Scene, state: RunState) -> None:
     """It had no chance to speak: it has some time of the supervisor's waking life to do so."""
-    term = leading() if state is State.LEADING else Term(1)
+    term = leading() if state is RunState.LEADING else Term(1)
     spoken(scene, 1)
     for day in (1, 2, 3):
         now = 86400 * day
@@ -158,10 +158,10 @@ def test_a_candidates_elector_may_start_slowly(scene: Scene) -> None:
     scene.elector.replace(0)
     scene.reaped(signal.SIGKILL, 0)
     scene.did.clear()
-    scene.elector.check(State.WAITING, Term(1), 10)
+    scene.elector.check(RunState.WAITING, Term(1), 10)
     assert scene.did == ["start"]
     scene.did.clear()
-    assert 40 < wake_until(scene, State.WAITING, Term(1), 100) < 60
+    assert 40 < wake_until(scene, RunState.WAITING, Term(1), 100) < 60
     assert scene.did == ["kill"]
 
 
@@ -170,11 +170,11 @@ def test_silent_since_is_kept_until_an_elector_sends_a_heartbeat(scene: Scene) -
     elector, term = scene.elector, Term(1)
     spoken(scene, 1)
     assert elector.silent_since == inf
-    wake_until(scene, State.WAITING, term, 100)
+    wake_until(scene, RunState.WAITING, term, 100)
     assert 1 < elector.silent_since < 16, "hung"
     silent_since = elector.silent_since
     scene.reaped(signal.SIGKILL, 17)
-    scene.elector.check(State.WAITING, term, 18)
+    scene.elector.check(RunState.WAITING, term, 18)
     assert scene.did == ["kill", "start"]
     assert elector.silent_since == silent_since, "another has started, and not said a word"
     spoken(scene, 19)
@@ -193,13 +193,13 @@ def test_a_late_elector_is_not_silent_once_none_is_required(scene: Scene) -> Non
     """A candidate that is not well rests for as long as that lasts: what probes it is not to end it."""
     elector, term = scene.elector, Term(1)
     scene.elector.end(term, 1)
-    scene.elector.check(State.NOT_CONTENDING, term, scene.elector.due(State.NOT_CONTENDING, term))
+    scene.elector.check(RunState.NOT_CONTENDING, term, scene.elector.due(RunState.NOT_CONTENDING, term))
     assert scene.did == ["kill"]
     scene.theirs[-1].shutdown(socket.SHUT_WR)
     elector.receive(5)
     assert elector.silent_since == 5, "it cannot be reaped, perhaps"
     scene.reaped(signal.SIGKILL, 6)
-    scene.elector.check(State.NOT_CONTENDING, term, 7)
+    scene.elector.check(RunState.NOT_CONTENDING, term, 7)
     assert elector.silent_since == inf
 
 
@@ -208,13 +208,13 @@ def test_a_file_locks_elector_sends_nothing_while_it_waits_and_is_not_silent(sce
     scene.elector._hang_up(0)
     scene.heartbeat_timeout = inf
     scene.elector = elector = scene.made()
-    elector.check(State.WAITING, Term(1), 0)
-    assert elector.due(State.WAITING, Term(1)) == inf
+    elector.check(RunState.WAITING, Term(1), 0)
+    assert elector.due(RunState.WAITING, Term(1)) == inf
     scene.theirs[-1].shutdown(socket.SHUT_WR)
     elector.receive(5)
     assert elector.silent_since == 5
     scene.reaped(signal.SIGKILL, 6)
-    elector.check(State.WAITING, Term(1), 7)
+    elector.check(RunState.WAITING, Term(1), 7)
     assert elector.silent_since == inf
 
 
@@ -274,10 +274,10 @@ def test_an_ended_elector_is_reaped_while_kleader_waits_for_another_process(scen
     """Such as a standby that takes its time to stop."""
     term = Term(1)
     scene.elector.end(term, 0)
-    assert scene.elector.due(State.RELEASING, term) == 3, "its last request, and a second"
+    assert scene.elector.due(RunState.RELEASING, term) == 3, "its last request, and a second"
     scene.reaped(0, 1)
     assert not scene.elector.process.pid
-    assert scene.elector.due(State.RELEASING, term) == inf
+    assert scene.elector.due(RunState.RELEASING, term) == inf
 
 
 def test_an_elector_that_died_before_the_release_request_is_replaced(scene: Scene) -> None:
@@ -287,7 +287,7 @@ def test_an_elector_that_died_before_the_release_request_is_replaced(scene: Scen
     scene.reaped(signal.SIGKILL, 0)
     scene.did.clear()
     scene.elector.end(term, 1)
-    scene.elector.check(State.RELEASING, term, 1)
+    scene.elector.check(RunState.RELEASING, term, 1)
     assert scene.did == ["start"]
 
 
@@ -296,9 +296,9 @@ def test_an_elector_that_died_after_the_release_request_is_not_replaced(scene: S
     term = leading()
     scene.elector.end(term, 0)
     scene.reaped(signal.SIGKILL, 1)
-    scene.elector.check(State.RELEASING, term, 1)
+    scene.elector.check(RunState.RELEASING, term, 1)
     assert scene.did == []
-    assert scene.elector.due(State.RELEASING, term) == inf
+    assert scene.elector.due(RunState.RELEASING, term) == inf
 
 
 def test_a_second_end_does_not_replace_an_elector_that_was_asked_for_the_release(scene: Scene) -> None:
@@ -310,7 +310,7 @@ def test_a_second_end_does_not_replace_an_elector_that_was_asked_for_the_release
     scene.elector.end(term, 0)
     scene.reaped(signal.SIGKILL, 1)
     scene.did.clear()
-    scene.elector.check(State.RELEASING, term, 1)
+    scene.elector.check(RunState.RELEASING, term, 1)
     assert scene.did == []
 
 
@@ -319,13 +319,13 @@ def test_an_elector_of_an_earlier_candidacy_was_not_asked_for_this_release(scene
     scene.elector.end(Term(1), 0)
     scene.reaped(0, 1)
     scene.elector.contend()
-    scene.elector.check(State.LEADING, term, 1)
+    scene.elector.check(RunState.LEADING, term, 1)
     scene.theirs[-1].shutdown(socket.SHUT_WR)
     scene.elector.receive(2)
     scene.reaped(signal.SIGKILL, 2)
     scene.did.clear()
     scene.elector.end(term, 3)
-    scene.elector.check(State.RELEASING, term, 3)
+    scene.elector.check(RunState.RELEASING, term, 3)
     assert scene.did == ["start"]
 
 
@@ -335,31 +335,31 @@ def test_a_replacement_elector_of_a_file_lock_records_the_run(scene: Scene) -> N
     scene.releases = False
     term, scene.elector = leading(), scene.made("file")
     scene.elector._log = log = Heard()
-    scene.elector.check(State.LEADING, term, 0)
+    scene.elector.check(RunState.LEADING, term, 0)
     term.ran = m.Ran("7", 0, "exited", 1.0, 2.0)
     scene.elector.end(term, 0)
     scene.reaped(signal.SIGKILL, 1)
-    scene.elector.check(State.RELEASING, term, 1)
+    scene.elector.check(RunState.RELEASING, term, 1)
     assert scene.sent()[-2:] == [term.ran, p.AllProcessesExited(release=True, record=True)]
     assert not [line for line in log.of("WARNING") if "release" in line]
     scene.reaped(signal.SIGKILL, 1)
-    assert scene.elector.due(State.RELEASING, term) == inf
+    assert scene.elector.due(RunState.RELEASING, term) == inf
 
 
 def test_a_replacement_elector_releases_a_lock_that_does_not_expire(scene: Scene) -> None:
     """Once."""
     scene.elector._hang_up(0)
     term, scene.elector = leading(), scene.made("leader-for-life")
-    scene.elector.check(State.LEADING, term, 0)
+    scene.elector.check(RunState.LEADING, term, 0)
     scene.did.clear()
     scene.elector.end(term, 0)
     scene.reaped(signal.SIGKILL, 1)
-    scene.elector.check(State.RELEASING, term, 1)
+    scene.elector.check(RunState.RELEASING, term, 1)
     assert scene.did == ["start"]
     sent = [type(each) for each in scene.sent()]
     assert sent == [m.Assign, m.Stopping, p.AllProcessesExited]
     scene.reaped(signal.SIGKILL, 2)
-    assert scene.elector.due(State.RELEASING, term) == inf
+    assert scene.elector.due(RunState.RELEASING, term) == inf
 
 
 @pytest.mark.parametrize("way", ["it hung", "it ended"])
@@ -368,7 +368,7 @@ def test_the_supervisor_kills_earlier_when_the_next_elector_is_late_or_the_lock_
     term = leading()
     assert scene.elector.kill_alone_at(term) == inf
     if way == "it hung":
-        assert wake_until(scene, State.LEADING, term, 6) == 5
+        assert wake_until(scene, RunState.LEADING, term, 6) == 5
     else:
         scene.theirs[-1].shutdown(socket.SHUT_WR)
         scene.elector.receive(5)
@@ -398,7 +398,7 @@ def test_the_replacement_of_an_elector_dead_before_the_end_gets_the_run_and_the_
     scene.elector.receive(0)
     scene.reaped(signal.SIGKILL, 0)
     scene.elector.end(ended(), 5)
-    scene.elector.check(State.RELEASING, ended(), 5)
+    scene.elector.check(RunState.RELEASING, ended(), 5)
     assert scene.sent()[-2:] == [RAN, p.AllProcessesExited(release, record=True)]
 
 
@@ -412,17 +412,17 @@ def test_the_replacement_of_an_elector_dead_after_its_release_only_records_the_r
     scene.elector.end(ended(), 5)
     assert scene.sent()[-2:] == [RAN, p.AllProcessesExited(release, record=True)]
     scene.reaped(signal.SIGKILL, 5)
-    scene.elector.check(State.RELEASING, ended(), 5)
+    scene.elector.check(RunState.RELEASING, ended(), 5)
     assert scene.sent()[-2:] == [RAN, p.AllProcessesExited(release=False, record=True)]
     scene.reaped(signal.SIGKILL, 5)
-    assert scene.elector.due(State.RELEASING, ended()) == inf
+    assert scene.elector.due(RunState.RELEASING, ended()) == inf
 
 
 def test_an_elector_that_has_reported_the_release_is_not_replaced(scene: Scene) -> None:
     scene.elector.end(ended(), 5)
     scene.elector.released(p.Released(released=True, why=""), ended())
     scene.reaped(0, 5)
-    assert scene.elector.due(State.RELEASING, ended()) == inf
+    assert scene.elector.due(RunState.RELEASING, ended()) == inf
 
 
 @pytest.mark.parametrize("change", ["lost", "leader-for-life"])

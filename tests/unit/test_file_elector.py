@@ -15,7 +15,7 @@ import pytest
 from kleader import system
 from kleader.election import protocol as p
 from kleader.elector.file_elector import FileElector, _WaitIsOver
-from kleader.elector.start import FileElectors
+from kleader.elector.launchers import FileElectors
 from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
 from kleader.locks import file_lock, path_lock

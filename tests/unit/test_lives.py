@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kleader.election import protocol as p
 from kleader.ipc import messages as m
-from kleader.supervisor.states import ENDING, State
+from kleader.supervisor.states import ENDING, RunState
 from tests.support.chance import EFFORT, SEED
 from tests.support.lives import Kernel, World, simulate_kernel
 from tests.support.plans import plan_of
@@ -40,7 +40,7 @@ def instants(world: World, age: float = 0.0) -> tuple[float, float, float]:
 
 def elector_succeeds(world: World, age: float = 0.0, done: str = "") -> None:
     """It leads, renews or has released."""
-    if world.state is State.WAITING:
+    if world.state is RunState.WAITING:
         age = min(age, world.plan.timing.renew_deadline)
         world.send(p.Acquired(*instants(world, age), "1", 0, 1, done))
     elif world.state in ENDING:
@@ -51,7 +51,7 @@ def elector_succeeds(world: World, age: float = 0.0, done: str = "") -> None:
 
 def elector_fails(world: World, *, kill_now: bool = False) -> None:
     """It cannot acquire the lock, or has lost it."""
-    if world.state is State.WAITING:
+    if world.state is RunState.WAITING:
         world.send(p.AcquireFailed(WHY, 125))
     else:
         world.send(p.Lost(WHY, kill_now=kill_now))

@@ -17,7 +17,7 @@ import pytest
 from kleader import launch, system
 from kleader.cli import console
 from kleader.election import protocol as p
-from kleader.elector.start import FileElectors
+from kleader.elector.launchers import FileElectors
 from kleader.ipc import messages as m
 from kleader.ipc import plan as plans
 from kleader.ipc import spawn

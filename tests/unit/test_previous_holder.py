@@ -9,7 +9,7 @@ import pytest
 
 from kleader.election.events import Observed
 from kleader.election.record import UNKNOWN, Record
-from kleader.elector.predecessor import Predecessor
+from kleader.elector.previous_holder import PreviousHolder
 
 if TYPE_CHECKING:
     from kleader.election.state import State
@@ -48,7 +48,7 @@ class Told(list[str]):
 )
 def test_the_predecessor_in_the_log_is_a_known_holder(holders: list[str], told: list[str]) -> None:
     """Two objects of one lock that differ for a moment are not a term."""
-    earlier, log = Predecessor(), Told()
+    earlier, log = PreviousHolder(), Told()
     for at, holder in enumerate(holders):
         earlier.note(state(holder, float(at)), float(at))
     earlier.log_handover(cast("Log", log), 4.0)
@@ -59,7 +59,7 @@ def test_the_predecessor_in_the_log_is_a_known_holder(holders: list[str], told: 
     ("pod", "told"), [("my-pod", []), ("other", ["acquired the lock 4s after other was last observed to hold it"])]
 )
 def test_a_holder_for_life_is_logged_by_its_pod_without_a_renewal(pod: str, told: list[str]) -> None:
-    earlier, log = Predecessor(), Told()
+    earlier, log = PreviousHolder(), Told()
     earlier.note(state(pod, 0.0, non_expiring=True), 0.0)
     earlier.note(state("my-pod", 4.0, non_expiring=True), 4.0)
     earlier.log_handover(cast("Log", log), 4.0)
