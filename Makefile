@@ -40,8 +40,8 @@ help: ## this list
 	@echo 'PYTHON=$(PYTHON) is what .venv is made from (make clean, to change it).'
 	@echo 'ARGS= takes more arguments for pytest, tests.mutation, tests.prove or tests.bench.'
 
-demo: environment ## kleader demo: three candidates for one lock; LOCK=lease: on a cluster (Go, as test-cluster)
-	$(if $(filter lease,$(LOCK)),$(BIN)/python -m tests.demo,$(BIN)/kleader demo) $(ARGS)
+demo: environment ## kleader demo: three candidates for one lock, and the leader killed
+	$(BIN)/kleader demo
 
 test: environment ## the quick tests, in a minute; they need no cluster
 	$(BIN)/python -m pytest $(ROOMS) -m 'not slow' $(WORKERS) $(ARGS)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from kleader.log import printable
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def fail(message: str | None, status: int) -> NoReturn:
@@ -25,6 +29,16 @@ def warn(message: str) -> None:
 def one_line(text: str) -> str:
     """The text without line breaks and without characters that a terminal acts on."""
     return printable(" ".join(text.split()))
+
+
+def takes_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal with colours, and the user does not object (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def can_show(stream: TextIO, text: str) -> bool:
+    """Whether the stream's encoding has all characters of the text."""
+    return text.encode(stream.encoding or "ascii", "ignore").decode(stream.encoding or "ascii") == text
 
 
 class RepeatedWarning:

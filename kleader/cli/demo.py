@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -32,8 +33,7 @@ def demo() -> None:
     the end.
     """
     from kleader.cli.demo_picture import Picture
-    from kleader.cli.demo_stage import DemoError
-    from kleader.cli.demo_story import FilePlace, play
+    from kleader.cli.demo_story import DemoError, Story
 
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -41,9 +41,11 @@ def demo() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})  # PID 1 has them blocked
     picture = Picture()
     try:
-        with tempfile.TemporaryDirectory(prefix="kleader-demo-") as directory:
-            path = os.path.realpath(directory)
-            sys.exit(0 if play(FilePlace(path), path, picture) else NOT_DONE)
+        with (
+            tempfile.TemporaryDirectory(prefix="kleader-demo-") as directory,
+            contextlib.closing(Story(os.path.realpath(directory), picture)) as story,
+        ):
+            sys.exit(0 if story.play() else NOT_DONE)
     except DemoError as error:
         fail(str(error), FAILED)
     finally:

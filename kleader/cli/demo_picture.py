@@ -2,118 +2,70 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
+
+from kleader.cli.console import can_show, takes_colours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kleader.cli.demo_story import Candidate
+
 WIDTH = 78
-_BOLD, _DIM, _RED, _GREEN, _YELLOW = "1", "2", "31;1", "32;1", "33"
+BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31;1", "32;1", "33"
 _SECOND = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Signs:
-    """The signs of the chart."""
-
-    works: str = "█"
-    waits: str = "·"
-    killed: str = "✗"
-    stopped: str = "■"
-    arrow: str = "→"
-
-
-ASCII = Signs("#", ".", "x", "=", "->")
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One candidate's row; instants in ns, None if there was none."""
-
-    name: str
-    began: int
-    work: int | None
-    end: int
-    killed: bool
+_ASCII = {"█": "#", "·": ".", "✗": "x", "■": "=", "→": "->"}
 
 
 class Picture:
-    """Prints on ``out``; in colour on a terminal, unless NO_COLOR is set."""
+    """Prints on standard output, in colour on a terminal, in ASCII where nothing else can be encoded.
 
-    def __init__(self, out: TextIO = sys.stdout) -> None:
-        self._out = out
-        self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self.signs = Signs() if _can_encode(out, "".join(vars(Signs()).values())) else ASCII
-        self._zero = 0
+    Instants are nanoseconds of the clock of the workers; the picture's own count from ``zero``.
+    """
+
+    def __init__(self) -> None:
+        self._has_colour = takes_colours(sys.stdout)
+        self._signs = str.maketrans({} if can_show(sys.stdout, "".join(_ASCII)) else _ASCII)
+        self.zero = 0
         self._column = 0  # in an unfinished line
 
-    def title(self, text: str, *more: str) -> None:
-        """The first lines."""
-        self._write(self._paint(text, _BOLD) + "\n" + "".join(f"{line}\n" for line in more) + "\n")
-
-    def zero(self, at: int) -> None:
-        """Set the instant from which times count."""
-        self._zero = at
+    def line(self, text: str, colour: str = "") -> None:
+        """A line of its own."""
+        self.finish()
+        self._write(f"{self._paint(text, colour)}\n")
 
     def event(self, at: int, who: str, text: str, colour: str = "") -> None:
-        """Something happened to one candidate."""
-        self.finish()
-        self._write(f"{(at - self._zero) / _SECOND:6.2f} s  {self._paint(who, _BOLD)}  {self._paint(text, colour)}\n")
+        """Something happened to a candidate."""
+        self.line(f"{(at - self.zero) / _SECOND:6.2f} s  {self._paint(who, BOLD)}  {self._paint(text, colour)}")
 
-    def leads(self, at: int, who: str) -> None:
-        """A new leader."""
-        self.event(at, who, "LEADS: its worker runs", _GREEN)
-
-    def waits(self, at: int, who: str) -> None:
-        """Candidates that wait."""
-        self.event(at, who, "wait", _YELLOW)
-
-    def killed(self, at: int, who: str, text: str) -> None:
-        """A leader's end."""
-        self.event(at, who, text, _RED)
-
-    def job(self, number: int) -> None:
+    def job(self, number: str) -> None:
         """The next job in the leader's line."""
-        text = f" {number}"
-        if not self._column:
-            text = f"{'':15}jobs{text}"
+        text = f" {number}" if self._column else f"{'':15}jobs {number}"
         if self._column + len(text) <= WIDTH:
             self._column += len(text)
-            self._write(self._paint(text, _GREEN))
+            self._write(self._paint(text, GREEN))
 
-    def chart(self, bars: Sequence[Bar]) -> None:
+    def chart(self, candidates: Sequence[Candidate]) -> None:
         """A row for each candidate, time from left to right."""
-        self.finish()
-        signs = self.signs
-        whole = max(bar.end for bar in bars) - self._zero
+        whole = max(each.worker_ended for each in candidates) - self.zero
         cell = max(_SECOND // 5, -(-whole // (WIDTH - 8)))
         marks = [" "] * (whole // cell + 4)
         for second in range(0, whole // _SECOND + 1, 2):
             place = second * _SECOND // cell
             marks[place : place + 4] = f"{second} s".ljust(4)
-        self._write(f"\n{'':6}{self._paint(''.join(marks).rstrip(), _DIM)}\n")
-        for bar in bars:
-            first, last = (bar.began - self._zero) // cell, (bar.end - self._zero) // cell
-            work = last if bar.work is None else (bar.work - self._zero) // cell
-            waits, works = signs.waits * (work - first), signs.works * (last - work)
-            end = self._paint(signs.killed, _RED) if bar.killed else signs.stopped
-            line = " " * first + self._paint(waits, _YELLOW) + self._paint(works, _GREEN) + end
-            self._write(f"{self._paint(bar.name.ljust(4), _BOLD)}  {line}\n")
-        legend = (
-            f"{signs.works} its worker runs   {signs.waits} waits   {signs.killed} killed   {signs.stopped} stopped"
-        )
-        self._write(f"{'':6}{self._paint(legend, _DIM)}\n")
+        self.line(f"\n{'':6}{self._paint(''.join(marks).rstrip(), DIM)}")
+        for each in candidates:
+            instants = (each.began, each.worker_began, each.worker_ended)
+            began, work, end = ((at - self.zero) // cell for at in instants)
+            waits, works = self._paint("·" * (work - began), YELLOW), self._paint("█" * (end - work), GREEN)
+            sign = self._paint("✗", RED) if each.is_killed else "■"
+            self.line(f"{self._paint(each.name.ljust(4), BOLD)}  {' ' * began}{waits}{works}{sign}")
+        self.line(f"{'':6}█ its worker runs   · waits   ✗ killed   ■ stopped", DIM)
 
-    def measured(self, what: str, time: str) -> None:
+    def measured(self, what: str, ns: int) -> None:
         """One time."""
-        self._write(f"{what:<50} {self._paint(f'{time:>10}', _BOLD)}\n")
-
-    def verdict(self, text: str, *, good: bool) -> None:
-        """The last line."""
-        self._write(self._paint(text, _GREEN if good else _RED) + "\n")
+        self.line(f"{what:<50} {self._paint(f'{ns / 1e6:>7.1f} ms', BOLD)}")
 
     def finish(self) -> None:
         """End a line that is still growing."""
@@ -122,16 +74,8 @@ class Picture:
             self._column = 0
 
     def _paint(self, text: str, colour: str) -> str:
-        return f"\033[{colour}m{text}\033[0m" if self._colour and colour and text else text
+        return f"\033[{colour}m{text}\033[0m" if self._has_colour and colour and text else text
 
     def _write(self, text: str) -> None:
-        self._out.write(text)
-        self._out.flush()
-
-
-def _can_encode(out: TextIO, text: str) -> bool:
-    try:
-        text.encode(out.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+        sys.stdout.write(text.translate(self._signs))
+        sys.stdout.flush()

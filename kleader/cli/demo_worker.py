@@ -1,12 +1,13 @@
-"""The command of the demo: it reports what it does on standard output. ``python -I -S demo_worker.py DIRECTORY``.
+"""The command of the demo: it reports on standard output. ``python -I -S demo_worker.py DIRECTORY NAME``.
 
-The lines are ``start NS PID``, ``clash`` if another worker is alive, ``job N``, ``finishing`` and ``end NS``. All
+The lines are ``NAME start NS``, ``NAME clash NS`` if another worker is alive, ``NAME job N`` and ``NAME end NS``. All
 workers share one file of jobs, so that a leader goes on where the earlier leader ended.
 """
 
 import time
 
-BEGAN = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # before any import
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+BEGAN = time.clock_gettime_ns(CLOCK)  # before any import
 
 import _signal  # type: ignore[import-not-found]  # noqa: E402 - signal imports enum, which takes longer than the rest
 import fcntl  # noqa: E402
@@ -17,9 +18,9 @@ JOB_SECONDS = 0.4
 FINISH_SECONDS = 0.2  # that a job takes to be finished after SIGTERM
 
 
-def report(text: str) -> None:
+def report(what: str, number: int) -> None:
     """Write one line on standard output, which kleader leaves to the command."""
-    os.write(1, f"{text}\n".encode())
+    os.write(1, f"{sys.argv[2]} {what} {number}\n".encode())
 
 
 def main() -> None:
@@ -27,21 +28,20 @@ def main() -> None:
     directory = sys.argv[1]
     ends = {_signal.SIGTERM, _signal.SIGINT}
     _signal.pthread_sigmask(_signal.SIG_BLOCK, ends)
-    report(f"start {BEGAN} {os.getpid()}")
+    report("start", BEGAN)
     witness = os.open(f"{directory}/witness", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(witness, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel frees it when this process is dead
     except BlockingIOError:
-        report("clash")
+        report("clash", BEGAN)
     jobs = os.open(f"{directory}/jobs", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     while True:
         os.write(jobs, b".")
-        report(f"job {os.fstat(jobs).st_size}")
+        report("job", os.fstat(jobs).st_size)
         if _wait_for_signal(ends, JOB_SECONDS):
             break
-    report("finishing")
     time.sleep(FINISH_SECONDS)
-    report(f"end {time.clock_gettime_ns(getattr(time, 'CLOCK_BOOTTIME', time.CLOCK_MONOTONIC))}")
+    report("end", time.clock_gettime_ns(CLOCK))
     os._exit(0)
 
 

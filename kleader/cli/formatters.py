@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kleader.cli.console import takes_colours
 from kleader.election.record import SECOND, UNKNOWN, called, micro_time
 from kleader.locks import run_history
 from kleader.locks.candidate_registry import READY, UNHEALTHY
@@ -21,7 +22,6 @@ from kleader.observe.tracker import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
 
     from kleader.locks.candidate_registry import Registered
     from kleader.locks.run_history import Run
@@ -69,11 +69,6 @@ def timestamp(at: int) -> str:
 def age(instant: int | None, at: int) -> str:
     """The age of an instant, both in microseconds since the epoch."""
     return _UNKNOWN if instant is None else human_duration((at - instant) / SECOND)
-
-
-def takes_colours(stream: TextIO) -> bool:
-    """Whether a stream is a terminal with colours, and the user does not object (https://no-color.org)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def in_colour(text: str, state: LockState) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kleader import system
 from kleader.cli import formatters, locate, waiting
-from kleader.cli.console import RepeatedWarning, fail, warn
+from kleader.cli.console import RepeatedWarning, can_show, fail, takes_colours, warn
 from kleader.election.record import called
 from kleader.exits import FAILED, NOT_DONE
 from kleader.log import printable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _REFRESH_SECONDS = 0.2
 _STANDBY_SECONDS = 5.0
 _BAR = 20  # cells
-_FULL, _EMPTY = "█", "░"
+_BAR_SIGNS = ("█", "░")
 _MIN_HOLDER = 20  # characters
 _MARGIN = 2  # lines for the heading and the cursor
 
@@ -155,12 +155,8 @@ class LiveView:
         self._with_namespace = with_namespace
         self._error = ""
         self._lines_drawn = 0
-        self._colours = formatters.takes_colours(sys.stdout)
-        self._full, self._empty = _FULL, _EMPTY
-        try:
-            _FULL.encode(sys.stdout.encoding or "ascii")
-        except UnicodeEncodeError:
-            self._full, self._empty = "#", "-"
+        self._colours = takes_colours(sys.stdout)
+        self._full, self._empty = _BAR_SIGNS if can_show(sys.stdout, "".join(_BAR_SIGNS)) else ("#", "-")
 
     @staticmethod
     def wake_at() -> float:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 DEMO = [*KLEADER, "demo"]
-ON_A_LEASE = [sys.executable, "-m", "tests.demo"]
 ROOT = Path(__file__).parents[2]
 
 
@@ -52,20 +51,12 @@ def test_the_demo_fits_20_s_and_80_columns_in_a_pipe(trials: Trials) -> None:
 @pytest.mark.parametrize(("environ", "coloured"), [({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)])
 def test_demo_is_coloured_on_a_terminal_unless_no_color_is_set(environ: dict[str, str], *, coloured: bool) -> None:
     ours, theirs = pty.openpty()
-    program = "from kleader.cli.demo_picture import Picture; Picture().leads(0, 'ada')"
+    program = "from kleader.cli.demo_picture import Picture; Picture().event(0, 'ada', '')"
     plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=plain | environ, stdout=theirs, check=True)
     os.close(theirs)
     assert (b"\033[" in os.read(ours, 1000)) is coloured
     os.close(ours)
-
-
-def test_demo_reports_an_unreachable_cluster_in_one_line(tmp_path: Path) -> None:
-    environ = os.environ | {"KUBECONFIG": str(tmp_path / "missing")}
-    shown = subprocess.run(ON_A_LEASE, cwd=ROOT, env=environ, capture_output=True, check=False)
-    assert shown.returncode == 1
-    assert re.fullmatch(rb"demo: error: cannot read the kubeconfig: .*\n", shown.stderr)
-    assert not shown.stdout
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
