@@ -24,13 +24,6 @@ from kleader.locks import file_lock
 if TYPE_CHECKING:
     from kleader.ipc.plan import Plan
 
-_DEFAULT_TIMINGS: dict[str, Any] = {
-    "lease_duration": 15.0,
-    "renew_deadline": 10.0,
-    "retry_period": 2.0,
-    **dict.fromkeys(("loss_grace", "kill_budget", "clock_skew", "request_timeout")),
-}
-
 EPILOG = """
 \b
 Exit status:
@@ -84,21 +77,16 @@ def _run_checks(command: list[str], params: dict[str, Any], report: Report) -> N
     try:
         times = timings(params)
     except click.UsageError as error:
-        level, message = FAIL, error.message
-        params |= _DEFAULT_TIMINGS  # so that the rest is checked
-    else:
-        parts = (times.renew_deadline, times.grace, times.kill, times.skew)
-        total = f"{' + '.join(map(text, parts))} = {text(sum(parts))}"
-        level, message = OK, f"{total} fits into the lease duration {text(times.lease_duration)}"
-    if params["lock"] == ("file", "") and params["leader_elect"]:
-        try:
-            file_lock.default_path("", "")
-        except file_lock.LockFileError as error:
-            report.add(level, "timings", message)
-            report.fail("directory", str(error.strerror))
-            return
-    plan, warnings = make_plan(command, params)
-    report.add(level, "timings", message)
+        report.fail("timings", error.message)
+        return
+    try:
+        plan, warnings = make_plan(command, params)
+    except file_lock.LockFileError as error:
+        report.fail("directory", str(error.strerror))
+        return
+    parts = (times.renew_deadline, times.grace, times.kill, times.skew)
+    total = f"{' + '.join(map(text, parts))} = {text(sum(parts))}"
+    report.ok("timings", f"{total} fits into the lease duration {text(times.lease_duration)}")
     for warning in warnings:
         report.warn("options", warning)
     _check_monitoring(plan, params["http"], report)
@@ -123,10 +111,9 @@ def _check_monitoring(plan: Plan, address: tuple[str, int] | None, report: Repor
             report.ok("http", f"{plan.http} is free")
     for what, path in (("state file", plan.state_file), ("metrics file", plan.metrics_file)):
         if path:
-            problem, fix = monitoring.state_file_problem(path)
-            full = "" if problem else monitoring.disk_problem(path)
-            level = FAIL if problem else WARN if full else OK
-            report.add(level, what, f"{path}: {problem or full or 'can be written'}", fix)
+            problem, passes = monitoring.file_problem(path)
+            level = WARN if passes else FAIL if problem else OK
+            report.add(level, what, f"{path}: {problem or 'can be written'}")
 
 
 def _check_file_system(path: str, report: Report, *, is_default: bool) -> None:

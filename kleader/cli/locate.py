@@ -14,7 +14,7 @@ from kleader.cli.console import fail, warn
 from kleader.exits import FAILED
 from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.errors import SetUpError
-from kleader.locks.file_lock import LockFileError, default_path
+from kleader.locks.file_lock import default_path
 
 if TYPE_CHECKING:
     from kleader.observe.follow import LockSource
@@ -88,10 +88,7 @@ def _file_source(query: Query) -> LockSource:
     if query.path:
         return FileSource(query.path)
     namespace = query.namespace or "default"
-    try:
-        path = default_path(namespace, query.name or "x")
-    except LockFileError as error:
-        fail(error.strerror, FAILED)
+    path = default_path(namespace, query.name or "x")
     if query.name and not query.all_namespaces:
         return FileSource(path)
     return FileSource(os.path.dirname(path), "" if query.all_namespaces else f"{namespace}.", query.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 
@@ -10,6 +11,7 @@ from kleader.exits import FAILED
 
 _BACKLOG = 64
 _STATE_BYTES = 4096  # no state is longer
+_PASSES = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 
 
 def bind(address: tuple[str, int]) -> socket.socket:
@@ -44,34 +46,25 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def state_file_problem(path: str) -> tuple[str, str]:
-    """Why no file can be replaced there, and how to fix it; "" if no reason is known."""
-    directory = os.path.dirname(path)
-    if os.path.isdir(path):
-        return "it is a directory", "give a file in it"
-    if not os.path.isdir(directory):
-        return f"there is no directory {directory}", "create it, or choose another"
-    if not os.access(directory, os.W_OK | os.X_OK):
-        return f"the directory {directory} is not writable", "choose another directory"
-    return "", ""
-
-
-def disk_problem(path: str) -> str:
-    """Why a write there would fail now, and how to fix it; "" if it would not. A nameless file is written."""
+def file_problem(path: str) -> tuple[str, bool]:
+    """Why no file can be written there and how to fix it, "" if it can; whether it may pass, as a full disk does."""
     import tempfile
 
+    directory = os.path.dirname(path)
+    if os.path.isdir(path):
+        return "it is a directory: give a file in it", False
     try:
-        with tempfile.TemporaryFile(dir=os.path.dirname(path), buffering=0) as nameless:
+        with tempfile.TemporaryFile(dir=directory, buffering=0) as nameless:
             nameless.write(bytes(_STATE_BYTES))
     except OSError as error:
-        return f"{error.strerror}: make room in {os.path.dirname(path)}, or choose another directory"
-    return ""
+        fix = f"make room in {directory}" if error.errno in _PASSES else f"make {directory} a writable directory"
+        return f"{error.strerror}: {fix}, or choose another", error.errno in _PASSES
+    return "", False
 
 
 def check_file(option: str, path: str) -> list[str]:
     """Warnings about the file of --state-file or --metrics-file; exits if it can never be written."""
-    problem, fix = state_file_problem(path)
-    if problem:
-        fail(f"{option} {path}: {problem}: {fix}", FAILED)
-    full = disk_problem(path)
-    return [f"{option} {path} cannot be written now: {full}"] if full else []
+    problem, passes = file_problem(path)
+    if problem and not passes:
+        fail(f"{option} {path}: {problem}", FAILED)
+    return [f"{option} {path} cannot be written now: {problem}"] if problem else []

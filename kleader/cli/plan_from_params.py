@@ -15,11 +15,9 @@ import click
 from kleader import system
 from kleader.cli import api_access, ignored, monitoring, options, types
 from kleader.cli.command_line import Option
-from kleader.cli.console import fail
 from kleader.election import timing
 from kleader.election.duration import text
 from kleader.election.record import MAX_DURATION_SECONDS
-from kleader.exits import FAILED
 from kleader.ipc.plan import FOR_LIFE, Plan
 from kleader.locks import file_lock
 from kleader.locks.base import CANDIDATES
@@ -46,7 +44,7 @@ _HOOKS = ("standby", "on_new_leader", "on_end", "health", "pod_label")
 
 
 def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = False) -> tuple[Plan, list[str]]:
-    """Check the options; return the plan and warnings about them. click.UsageError: exit status 2.
+    """Check the options; return the plan and warnings about them. click.UsageError: exit status 2. LockFileError.
 
     ``for_pods``: Pods will run it, so the environment of this process says nothing about them.
     """
@@ -68,7 +66,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         namespace = namespace or pod_namespace
     if lock == "file":
         namespace = namespace or pod_namespace or "default"
-        path = path or _default_path(namespace, name)
+        path = path or file_lock.default_path(namespace, name)
         if params["no_release"]:
             raise click.UsageError("--no-release: a file lock ends with its processes; leave the option out")
         if unused := _cluster_options(params):
@@ -239,13 +237,6 @@ def _labelled_pod() -> list[str]:
     pod = _pod_name("--pod-label")
     namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
     return [namespace, pod, os.environ.get("POD_UID", "")]
-
-
-def _default_path(namespace: str, name: str) -> str:
-    try:
-        return file_lock.default_path(namespace, name)
-    except file_lock.LockFileError as error:
-        fail(error.strerror, FAILED)
 
 
 def _name(given: str | None, lock: str, path: str, command: str, warnings: list[str]) -> str:

@@ -101,18 +101,12 @@ def _check_limit() -> None:
 
 
 def _check_lock_file(path: str) -> list[str]:
-    """Warnings about the lock file; exits if it cannot serve."""
-    try:
-        os.close(file_lock.open_lock(path))
-    except file_lock.LockFileError as error:
-        fail(error.strerror, FAILED)
-    warnings = []
+    """Warnings about the lock file; LockFileError if it cannot serve."""
+    os.close(file_lock.open_lock(path))
     path_fds = path_lock.open_path_locks(path)
     for fd in path_fds:
         os.close(fd)
-    if not path_fds and sys.platform == "linux":
-        warnings.append(path_lock.UNGUARDED)
-    return warnings
+    return [] if path_fds or sys.platform != "linux" else [path_lock.UNGUARDED]
 
 
 def _check_command(name: str) -> None:

@@ -300,7 +300,7 @@ def test_the_state_file_follows_each_renewal_and_change(scripted: Scripted, witn
 def test_a_state_file_that_cannot_be_written_is_refused_before_the_lock_is_touched(
     candidate: Start, tmp_path: Path
 ) -> None:
-    for path, why in ((tmp_path, "it is a directory"), (tmp_path / "no" / "state", "there is no directory")):
+    for path, why in ((tmp_path, "it is a directory"), (tmp_path / "no" / "state", "No such file or directory")):
         process = candidate(["true"], f"--state-file={path}")
         assert process.wait() == 125
         assert process.err.startswith(f"kleader: error: --state-file {path}: {why}")

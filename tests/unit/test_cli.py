@@ -16,6 +16,7 @@ from kleader.cli.command_line import ALIASES
 from kleader.cli.main import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
+from kleader.locks.file_lock import LockFileError
 from tests.support.log import lines
 
 if TYPE_CHECKING:
@@ -310,10 +311,11 @@ def test_without_a_directory_for_the_lock_file_a_path_is_required(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     result = invoke("--lock", "file", "--name", "t", "--", "true")
-    assert (result.exit_code, invoke.plans) == (125, [])
-    assert result.output == (
-        "kleader: error: user 4711 has no home directory to keep the lock file in: give --lock file:PATH\n"
+    assert isinstance(result.exception, LockFileError)  # main() prints it, and exits with 125
+    assert result.exception.strerror == (
+        "user 4711 has no home directory to keep the lock file in: give --lock file:PATH"
     )
+    assert invoke.plans == []
 
 
 @pytest.mark.parametrize("name", ["A", "a_b", "-a", "a-", "a..b", "a.-b", "a/b", "é", "a" * 254, "\udcff"])
