@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kleader import launch
 from kleader.cli.console import warn
-from kleader.cli.types import header
 from kleader.exits import SIGNALLED
 
 if TYPE_CHECKING:
@@ -21,13 +20,13 @@ T = TypeVar("T")
 
 
 def access(params: Mapping[str, Any]) -> dict[str, str]:
-    """The connection options as kleader.kube.credentials takes them, the URL without a password; click.UsageError."""
-    named = {key: params[key] for key in ("kubeconfig", "context", "cluster", "user", "server")}
+    """The connection options as kleader.kube.credentials takes them, the URL without a password."""
+    named = {key: params[key] for key in ("kubeconfig", "context", "cluster", "user", "server", "as")}
     if "@" in named["server"]:
         from kleader.kube.urls import without_userinfo
 
         named["server"] = without_userinfo(named["server"])
-    return named | {"as": header("--as", params["as"])}
+    return named
 
 
 def credentials_of(access: Mapping[str, str], warn: Callable[[str], None] = lambda _: None) -> Credentials:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from kleader import system
 from kleader.cli import locate
@@ -13,20 +13,21 @@ from kleader.election.duration import text
 from kleader.election.events import Kind
 from kleader.exits import FAILED
 from kleader.kube.client import ApiClient
+from kleader.kube.errors import LockError
 from kleader.locks import base, factory
 from kleader.observe.follow import follow_locks
 from kleader.observe.tracker import LockTracker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from kleader.cli.locate import Query
-    from kleader.kube.errors import LockError
     from kleader.locks.object_lock import ObjectLock
     from kleader.observe.kube_source import KubeSource
     from kleader.observe.snapshot import LockStatus
     from kleader.observe.tracker import Change
 
+T = TypeVar("T")
 _PERMANENT = {Kind.DENIED, Kind.REFUSED, Kind.PERMANENT}
 _RETRY_SECONDS = 0.2  # before a request that failed is sent again
 
@@ -82,14 +83,24 @@ class FollowedLock:
     def _wake_at(self) -> float:
         return min(self.end, self.check_at) if self.check_at > system.clock() else self.end
 
-    async def before_retry(self, error: LockError) -> None:
-        """Wait after a request that failed; TimeIsUpError at the end, and exit with 125 if the error does not pass."""
-        self._fail_if_permanent(error)
-        if error.failure.kind is not Kind.CONFLICT:
-            self._last_error = str(error)
-        if system.clock() + error.failure.retry_after >= self.end:
-            raise TimeIsUpError(self._last_error)
-        await asyncio.sleep(max(_RETRY_SECONDS, error.failure.retry_after))
+    async def retry(self, attempt: Callable[[], Coroutine[None, None, T]]) -> T | None:
+        """The result of the requests of ``attempt``, which is made again after an error; None if the object is missing.
+
+        TimeIsUpError at the end; exits with 125 if the error does not pass.
+        """
+        while True:
+            try:
+                return await attempt()
+            except LockError as error:
+                if error.failure.kind is Kind.MISSING:
+                    return None
+                self._fail_if_permanent(error)
+                if error.failure.kind is not Kind.CONFLICT:
+                    self._last_error = str(error)
+                pause = max(_RETRY_SECONDS, error.failure.retry_after)
+            if system.clock() + pause >= self.end:
+                raise TimeIsUpError(self._last_error)
+            await asyncio.sleep(pause)
 
     def _fail_if_permanent(self, error: LockError) -> None:
         if error.failure.kind in _PERMANENT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +13,11 @@ from kleader import system
 from kleader.cli import formatters
 from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import TimeIsUpError
-from kleader.cli.leader_requests import followed, holder_of, term_of
+from kleader.cli.leader_requests import followed, holder_of
 from kleader.election.duration import text
-from kleader.election.events import Kind
 from kleader.election.record import Record, fresh_time
 from kleader.election.release import DURATION
 from kleader.exits import NOT_DONE
-from kleader.kube.errors import LockError
 from kleader.kube.metadata import string_map
 from kleader.locks.annotation_lock import LEADER
 from kleader.locks.lock_annotations import annotation
@@ -49,7 +48,7 @@ async def clear(query: Query, timeout: float, form: str, *, now: bool, yes: bool
             if not first:
                 if status.snapshot.non_expiring:
                     fail("the lock does not expire: it is free when the Pod that owns it is deleted", NOT_DONE)
-                first = {part: observed for part in lock.objects if (observed := await _read(lock, part))}
+                first = await _read(lock)
                 # What is overwritten was read after the first status: its whole duration counts from here.
                 duration, began_at = float(status.snapshot.record.duration or UNREADABLE_SECONDS), system.clock()
                 _confirm(status, duration, now=now, yes=yes)
@@ -57,13 +56,15 @@ async def clear(query: Query, timeout: float, form: str, *, now: bool, yes: bool
                 lock.end = max(lock.end, system.clock()) + duration
             elif any(change.event not in {"present", "expired"} for change in changes):
                 fix = "ask it without --force" if status.snapshot.incarnation else "end its process"
-                fail(f"{_holder(status)} is alive, because it has just written the lock: {fix}", NOT_DONE)
+                fail(f"{holder_of(status)} is alive, because it has just written the lock: {fix}", NOT_DONE)
             is_silent = status.state in {LockState.EXPIRED, LockState.MALFORMED} and system.clock() >= unchanged_at
             if now or is_silent:
                 for part, observed in first.items():
                     await _release(lock, part, observed)
                 freed = _freed(status)
-                formatters.print_result(freed, [Change("cleared", f"cleared: {_holder(status)} held it", freed)], form)
+                formatters.print_result(
+                    freed, [Change("cleared", f"cleared: {holder_of(status)} held it", freed)], form
+                )
                 return
     except TimeIsUpError as error:
         lock.fail_late(str(error), "the record was not observed unchanged for its lease duration", NOT_DONE)
@@ -71,7 +72,7 @@ async def clear(query: Query, timeout: float, form: str, *, now: bool, yes: bool
 
 def _confirm(status: LockStatus, duration: float, *, now: bool, yes: bool) -> None:
     """Warn about the risk, and ask for confirmation."""
-    holder = _holder(status)
+    holder = holder_of(status)
     if now:
         risk = f"if {holder} is alive, it continues until it notices, and another candidate may lead meanwhile"
         warn(f"this takes the lock from {holder} at once: {risk}")
@@ -82,36 +83,26 @@ def _confirm(status: LockStatus, duration: float, *, now: bool, yes: bool) -> No
         click.confirm("kleader: continue?", abort=True, err=True)
 
 
-def _holder(status: LockStatus) -> str:
-    return holder_of(term_of(status)) or "the holder"
-
-
-async def _read(lock: FollowedLock, part: ObjectLock) -> Observed | None:
-    while True:
-        try:
-            return await part.get(lock.query.request_timeout)
-        except LockError as error:
-            if error.failure.kind is Kind.MISSING:
-                return None
-            await lock.before_retry(error)
+async def _read(lock: FollowedLock) -> dict[ObjectLock, Observed]:
+    """The lock's objects that exist, as they are now."""
+    found = {part: await lock.retry(partial(part.get, lock.query.request_timeout)) for part in lock.objects}
+    return {part: observed for part, observed in found.items() if observed}
 
 
 async def _release(lock: FollowedLock, part: ObjectLock, first: Observed) -> None:
     """Write what client-go writes to release, over this record alone; the rest of the object may have changed."""
-    while True:
-        observed = await _read(lock, part)
-        if observed is None or not (observed.record.holder or observed.fault):
+
+    async def attempt() -> None:
+        observed = await part.get(lock.query.request_timeout)
+        if not (observed.record.holder or observed.fault):
             return
         if _record_as_written(observed) != _record_as_written(first):
             fail("the lock was written just now, so it is not cleared: try again", NOT_DONE)
         instant = fresh_time(observed.record.renewed, time.time_ns() // 1000, part.properties.tick)
-        try:
-            record = Record("", DURATION, instant, instant, _transitions(observed))
-            await part.write(observed, record, "", lock.query.request_timeout)
-        except LockError as error:
-            await lock.before_retry(error)
-        else:
-            return
+        record = Record("", DURATION, instant, instant, _transitions(observed))
+        await part.write(observed, record, "", lock.query.request_timeout)
+
+    await lock.retry(attempt)
 
 
 def _record_as_written(observed: Observed) -> tuple[Any, ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kleader import system
 from kleader.cli import api_access, formatters, successor_choice
 from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
 from kleader.election.duration import text
-from kleader.election.events import Kind
 from kleader.election.record import UNKNOWN, called
 from kleader.election.request import Request
 from kleader.exits import NOT_DONE
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from kleader.cli.locate import Query
-    from kleader.observe.snapshot import LockStatus
+    from kleader.observe.snapshot import LockSnapshot, LockStatus
     from kleader.observe.tracker import Change
 
     Observation = tuple[LockStatus | None, list[Change]]
@@ -35,21 +34,10 @@ _MAX_HOLDER = 256  # characters of a message
 _NEXT_SECONDS = 3.0  # for which a released lock is observed for its next leader: a waiting kleader needs much less
 
 
-class Term(NamedTuple):
-    """The leadership that a request is for."""
-
-    holder: str
-    incarnation: str
-
-
-def term_of(status: LockStatus | None) -> Term:
-    """The term of the present holder."""
-    return Term(status.snapshot.record.holder, status.snapshot.incarnation) if status else Term("", "")
-
-
-def holder_of(term: Term) -> str:
+def holder_of(status: LockStatus | None) -> str:
     """The holder's name for people."""
-    return printable(called(term.holder)[:_MAX_HOLDER])
+    name = printable(called(status.snapshot.record.holder)[:_MAX_HOLDER]) if status else ""
+    return name or "the holder"
 
 
 def followed(query: Query, timeout: float, *, transfers: bool = False) -> FollowedLock:
@@ -61,19 +49,19 @@ def followed(query: Query, timeout: float, *, transfers: bool = False) -> Follow
 
 async def resign(query: Query, timeout: float, form: str) -> None:
     """Return when that leader leads no more, and print who leads next; exit with 1 if it still leads."""
-    lock, term = followed(query, timeout), Term("", "")
+    lock = followed(query, timeout)
+    asked: LockStatus | None = None
     statuses = lock.statuses()
     try:
         async for status, changes in statuses:
-            if not term.incarnation:
-                leader = _leader(query, status)
-                if leader.state is LockState.FREE:
-                    formatters.print_result(leader, [], form)
+            if asked is None:
+                asked = _leader(query, status)
+                if asked.state is LockState.FREE:
+                    formatters.print_result(asked, [], form)
                     return
-                term = term_of(leader)
-                if await _write_request(lock, Request(*term)):
-                    warn(f"asked {holder_of(term)} to resign")
-            elif status is None or term_of(status) != term:
+                if await _write_request(lock, asked.snapshot):
+                    warn(f"asked {holder_of(asked)} to resign")
+            elif status is None or status.snapshot.term != asked.snapshot.term:
                 if status and status.state is LockState.MALFORMED:
                     fail(status.snapshot.fault, NOT_DONE)
                 await _print_next(lock, statuses, (status, changes), form)
@@ -81,7 +69,7 @@ async def resign(query: Query, timeout: float, form: str) -> None:
             elif status.state is LockState.EXPIRED:
                 _fail_expired(status)
     except TimeIsUpError as error:
-        lock.fail_late(str(error), f"{holder_of(term)} has not resigned", NOT_DONE)
+        lock.fail_late(str(error), f"{holder_of(asked)} has not resigned", NOT_DONE)
 
 
 async def _print_next(lock: FollowedLock, statuses: Statuses, first: Observation, form: str) -> None:
@@ -112,17 +100,19 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
 
     ``to``: "" for the best standby. ``force``: any candidate, also one that is not registered.
     """
-    lock, term, reason = followed(query, timeout, transfers=True), Term("", ""), ""
+    lock, reason = followed(query, timeout, transfers=True), "no leader was asked"
+    asked: LockStatus | None = None
     try:
         async for status, changes in lock.statuses():
-            if not term.incarnation:
-                term, to = await _ask_to_hand_over(lock, _leader(query, status), to, force=force)
-                reason = f"{holder_of(term)} has not handed the lock over"
-            elif status and term_of(status) == term:
+            if asked is None:
+                asked = _leader(query, status)
+                to = await _ask_to_hand_over(lock, asked, to, force=force)
+                reason = f"{holder_of(asked)} has not handed the lock over"
+            elif status and status.snapshot.term == asked.snapshot.term:
                 if status.state is LockState.EXPIRED:
                     _fail_expired(status)
             elif status is None or status.state in {LockState.FREE, LockState.MALFORMED}:
-                reason = f"{holder_of(term)} ended its term without a handover, and {to} does not lead"
+                reason = f"{holder_of(asked)} ended its term without a handover, and {to} does not lead"
             elif status.snapshot.handed_over and status.snapshot.record.holder == to:
                 reason = f"{to} has not taken the lock"
                 for change in changes if not form else []:
@@ -131,9 +121,9 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
                 formatters.print_result(status, changes, form)
                 return
             else:
-                fail(f"{reason}: {holder_of(term_of(status))} leads instead", NOT_DONE)
+                fail(f"{reason}: {holder_of(status)} leads instead", NOT_DONE)
     except TimeIsUpError as error:
-        lock.fail_late(str(error), reason or "no leader was asked", NOT_DONE)
+        lock.fail_late(str(error), reason, NOT_DONE)
 
 
 def _leader(query: Query, status: LockStatus | None) -> LockStatus:
@@ -146,7 +136,7 @@ def _leader(query: Query, status: LockStatus | None) -> LockStatus:
     if status.snapshot.record.holder == UNKNOWN:
         why = "have different holders: wait until both have the same one"
         fail(f"the two objects of the lock {query.name} {why}", NOT_DONE)
-    holder = holder_of(term_of(status))
+    holder = holder_of(status)
     if status.snapshot.handed_over:
         fail(f"the lock was just handed over to {holder}, which has not taken it yet: try again", NOT_DONE)
     if status.state is not LockState.FREE and not status.snapshot.incarnation:
@@ -161,51 +151,49 @@ def _fail_foreign(holder: str) -> NoReturn:
 
 def _fail_expired(status: LockStatus) -> NoReturn:
     duration = text(status.snapshot.record.duration)
-    fail(f"{holder_of(term_of(status))} has not renewed the lock for {duration}: any candidate may take it", NOT_DONE)
+    fail(f"{holder_of(status)} has not renewed the lock for {duration}: any candidate may take it", NOT_DONE)
 
 
-async def _ask_to_hand_over(lock: FollowedLock, leader: LockStatus, to: str, *, force: bool) -> tuple[Term, str]:
-    """The term that was asked to end, and the candidate that is to lead next."""
+async def _ask_to_hand_over(lock: FollowedLock, leader: LockStatus, to: str, *, force: bool) -> str:
+    """The candidate that is to lead next, as the leader was asked."""
     if leader.state is LockState.FREE:
         fail("the lock is free: no leader can hand it over", NOT_DONE)
     if leader.snapshot.record.holder == to:
         fail(f"{to} leads already", NOT_DONE)
     if leader.snapshot.non_expiring:
         fail("a leader-for-life lock cannot be handed over, because it belongs to a Pod: use kleader resign", NOT_DONE)
-    term = term_of(leader)
-    request = await _write_request(lock, Request(*term, to), chooses=not force)
+    request = await _write_request(lock, leader.snapshot, to, chooses=not force)
     if request:
-        warn(f"asked {holder_of(term)} to hand the lock to {request.to}")
-    return term, request.to if request else to
+        warn(f"asked {holder_of(leader)} to hand the lock to {request.to}")
+    return request.to if request else to
 
 
-async def _write_request(lock: FollowedLock, request: Request, *, chooses: bool = False) -> Request | None:
-    """Write the request on the lock's object, again after a conflict; None if the term has ended.
+async def _write_request(
+    lock: FollowedLock, leader: LockSnapshot, to: str | None = None, *, chooses: bool = False
+) -> Request | None:
+    """Ask the leader to resign, or to hand the lock over ``to`` a candidate; None if its term has ended.
 
-    ``chooses``: hand over to a standby that is registered, which is checked before.
+    ``chooses``: hand over to a standby that is registered, which is checked before, again after a conflict.
     """
-    target, timeout, to = lock.objects[0], lock.query.request_timeout, request.to
-    while True:
-        try:
-            observed = await target.get(timeout)
-            if observed.incarnation != request.incarnation:
-                return None
-            writer = target.field_manager(observed.base)
-            if writer not in {"", FIELD_MANAGER}:  # client-go keeps the annotations of the holder before
-                _fail_foreign(printable(f"{request.holder[:_MAX_HOLDER]}, written by {writer}"))
-            spec = observed.base.get("spec")
-            if (request.to or chooses) and isinstance(spec, dict) and spec.get("strategy"):
-                why = f"the control plane chooses the leader of the lock {lock.query.name}"
-                fail(f"{why}: use kleader resign", NOT_DONE)
-            if chooses:
-                request = request._replace(to=await successor_choice.choose(lock, to, request.holder))
-            await target.leave_request(observed, request, timeout)
-        except LockError as error:
-            if error.failure.kind is Kind.MISSING:
-                return None
-            await lock.before_retry(error)
-        else:
-            return request
+    part, timeout, holder = lock.objects[0], lock.query.request_timeout, leader.record.holder
+
+    async def attempt() -> Request | None:
+        observed = await part.get(timeout)
+        if observed.incarnation != leader.incarnation:
+            return None
+        writer = part.field_manager(observed.base)
+        if writer not in {"", FIELD_MANAGER}:  # client-go keeps the annotations of the holder before
+            _fail_foreign(printable(f"{holder[:_MAX_HOLDER]}, written by {writer}"))
+        spec = observed.base.get("spec")
+        if to is not None and isinstance(spec, dict) and spec.get("strategy"):
+            why = f"the control plane chooses the leader of the lock {lock.query.name}"
+            fail(f"{why}: use kleader resign", NOT_DONE)
+        target = await successor_choice.choose(lock, to or "", holder) if chooses else to or ""
+        request = Request(holder, leader.incarnation, target)
+        await part.leave_request(observed, request, timeout)
+        return request
+
+    return await lock.retry(attempt)
 
 
 def refuse_lock_file(query: Query) -> None:

@@ -44,16 +44,15 @@ def query(params: dict[str, Any], argument: str | None, *, one_lock: bool = Fals
     kind, path = params["lock"] or ("", "")
     if one_lock and not name and not path:
         raise click.UsageError("which lock? give its NAME")
-    namespace = types.namespace_name("--namespace", params["namespace"] or "")
-    pod_namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
+    namespace = params["namespace"] or ""
     if kind in {"file", FOR_LIFE}:  # on this machine, or of this Pod
-        namespace = namespace or pod_namespace
+        namespace = namespace or types.variable("POD_NAMESPACE", types.namespace)
     if params["request_timeout"] <= 0:
         raise click.UsageError("--request-timeout must be more than 0s")
     return Query(
         kind,
         path,
-        types.object_name(name) if name and not path else name,
+        name,
         namespace,
         bool(params.get("all_namespaces")),
         bool(params.get("all_leases")),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "Kubernetes API"
 
+FILE: dict[str, Any] = {"type": click.Path(), "default": "", "metavar": "PATH"}
+
 lock = section("Lock")
 output = section("Output")
 request = section("Request")
@@ -36,6 +38,11 @@ def completed_by(kind: str) -> dict[str, Any]:
     return {"metavar": "NAME", "shell_complete": complete}
 
 
+def one_of(*words: str) -> dict[str, Any]:
+    """One of these words, by default the first."""
+    return {"type": click.Choice(words), "default": words[0]}
+
+
 def words(words: Iterable[str]) -> dict[str, Any]:
     """Completion by these words."""
     return {"shell_complete": lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]}
@@ -44,7 +51,7 @@ def words(words: Iterable[str]) -> dict[str, Any]:
 def lock_argument(*, required: bool = True) -> Decorator:
     """A decorator for NAME, the lock's name, which may also be given as --name."""
     attributes = completed_by("leases") | {"metavar": "NAME" if required else "[NAME]"}
-    return click.argument("argument", required=False, **attributes)
+    return click.argument("argument", type=types.object_name, required=False, **attributes)
 
 
 def lock_type(**attributes: Any) -> Decorator:  # noqa: ANN401 - click's
@@ -61,12 +68,15 @@ def lock_type(**attributes: Any) -> Decorator:  # noqa: ANN401 - click's
 
 def lock_name(help: str = "The name of the lock, in place of the argument NAME.", **attributes: Any) -> Decorator:  # noqa: A002, ANN401 - click's
     """A decorator for --name; the attributes are those that differ between commands."""
-    return lock("--name --leader-elect-resource-name name", help, **completed_by("leases"), **attributes)
+    return lock(
+        "--name --leader-elect-resource-name name", help, type=types.object_name, **completed_by("leases"), **attributes
+    )
 
 
 NAMESPACE = lock(
     "-n --namespace --leader-elect-resource-namespace namespace",
     "The namespace of the lock.",
+    type=types.namespace,
     default="",
     show_default="the context's, POD_NAMESPACE, the service account's, default",
     **completed_by("namespaces"),
@@ -76,16 +86,14 @@ CONNECTION = (
     api(
         "--kubeconfig",
         "The kubeconfig file.",
-        type=click.Path(),
-        default="",
-        metavar="PATH",
         show_default="KUBECONFIG, the Pod's service account, ~/.kube/config",
+        **FILE,
     ),
     api("--context", "The context of the kubeconfig.", default="", **completed_by("contexts")),
     api("--cluster", "The cluster of the kubeconfig.", default="", **completed_by("clusters")),
     api("--user", "The user of the kubeconfig.", default="", **completed_by("users")),
     api("-s --server --master server", "The URL of the API server.", default="", metavar="URL"),
-    api("--as as", "The user to act as (impersonation).", default="", metavar="USER"),
+    api("--as as", "The user to act as (impersonation).", type=types.header, default="", metavar="USER"),
 )
 
 # Of commands that are no candidates.

@@ -55,8 +55,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
     times = timings(params)
     lock, path = params["lock"] if params["leader_elect"] else ("", "")
     once = _once(params, lock, warnings)
-    namespace = types.namespace_name("--namespace", params["namespace"])
-    pod_namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
+    namespace, pod_namespace = params["namespace"], types.variable("POD_NAMESPACE", types.namespace)
     name = _name(params["name"], lock, path, command[0], warnings)
     if name.startswith(CANDIDATES) and lock not in {"", "file"}:
         of = name.removeprefix(CANDIDATES)
@@ -73,7 +72,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
             warnings.append(f"--lock file uses no cluster: leave out {', '.join(unused)}, or choose another lock type")
     if params["force"] and lock and not lock.startswith("endpoints"):
         warnings.append(f"--force does nothing with --lock {lock}: it is for endpoints and endpointsleases")
-    identity = types.identity(params["identity"]) if params["identity"] is not None else _default_identity()
+    identity = _default_identity() if params["identity"] is None else params["identity"]
     wait = 0.0 if params["no_wait"] else None if params["wait"] == types.LIVE else params["wait"]
     if lock not in {"", "file", FOR_LIFE} and wait and wait <= times.lease_duration:
         warnings.append(
@@ -162,7 +161,9 @@ def _coordinated(params: dict[str, Any], lock: str, identity: str, warnings: lis
         raise click.UsageError("--coordinated needs --binary-version: the control plane chooses the leader by versions")
     if emulation and types.precedence(emulation) > types.precedence(binary):
         raise click.UsageError(f"--emulation-version {emulation} is newer than --binary-version {binary}")
-    types.candidate_name(identity)
+    if not types.is_candidate_name(identity):
+        rule = "letters, digits, -, . and _ only, 253 at most, neither . alone nor .. first"
+        raise click.UsageError(f"--identity cannot name a LeaseCandidate, as --coordinated requires: {rule}")
     return True
 
 
@@ -217,10 +218,10 @@ def _hooks(params: dict[str, Any], lock: str, warnings: list[str]) -> dict[str, 
 
 def _pod_name(option: str) -> str:
     """The name of this Pod. Only the downward API knows it for certain."""
-    if not (pod := os.environ.get("POD_NAME", "")):
+    if not (pod := types.variable("POD_NAME", types.object_name)):
         hint = "set it by the downward API, to metadata.name"
         raise click.UsageError(f"{option} needs the variable POD_NAME, the name of the Pod: {hint}")
-    return types.object_name(pod, "POD_NAME")
+    return pod
 
 
 def _own_pod(namespace: str, pod_namespace: str) -> str:
@@ -235,14 +236,13 @@ def _own_pod(namespace: str, pod_namespace: str) -> str:
 def _labelled_pod() -> list[str]:
     """Namespace, name and uid of this Pod."""
     pod = _pod_name("--pod-label")
-    namespace = types.namespace_name("POD_NAMESPACE", os.environ.get("POD_NAMESPACE", ""))
-    return [namespace, pod, os.environ.get("POD_UID", "")]
+    return [types.variable("POD_NAMESPACE", types.namespace), pod, os.environ.get("POD_UID", "")]
 
 
 def _name(given: str | None, lock: str, path: str, command: str, warnings: list[str]) -> str:
     """The name of the lock; "" without an election. That of a lock file only names it: the path is the lock."""
     if given:
-        return types.object_name(given)
+        return given
     if not lock:
         return ""
     if path:

@@ -9,7 +9,7 @@ import click
 from kleader.cli import types
 from kleader.cli.command_line import section
 from kleader.cli.ignored import PREFIX, klog_options
-from kleader.cli.options import CONNECTION, NAMESPACE, api, groups, lock, lock_name, lock_type, words
+from kleader.cli.options import CONNECTION, FILE, NAMESPACE, api, groups, lock, lock_name, lock_type, one_of, words
 from kleader.exits import LEADERSHIP_LOST, NOT_ACQUIRED
 
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ LOCK = (
     lock_name("The name that all candidates for this lock share.", show_default="the command's base name"),
     NAMESPACE,
     lock(
-        "--identity", "The identity of this candidate; it must be unique.", metavar="ID", show_default="HOSTNAME_UUID"
+        "--identity",
+        "The identity of this candidate; it must be unique.",
+        type=types.identity,
+        metavar="ID",
+        show_default="HOSTNAME_UUID",
     ),
     lock(
         "--lock-label",
@@ -158,8 +162,7 @@ _ELECTION = (
     _election(
         "--once-after",
         "Which runs count for --once and --once-per: those that succeeded, or any.",
-        type=click.Choice(["success", "any"]),
-        default="success",
+        **one_of("success", "any"),
     ),
     _election(
         "--once-exit-code", "The exit status if --once or --once-per prevents the start.", default=0, **_EXIT_STATUS
@@ -173,8 +176,7 @@ _ELECTION = (
     _election(
         "--on-loss",
         "When leadership is lost: exit, or wait to lead again.",
-        type=click.Choice(["exit", "wait"]),
-        default="exit",
+        **one_of("exit", "wait"),
     ),
     _election("--loss-exit-code", "The exit status if leadership is lost.", default=LEADERSHIP_LOST, **_EXIT_STATUS),
     _election("--no-release", "Let the lock expire at the end, instead of releasing it.", is_flag=True),
@@ -190,9 +192,8 @@ _COMMAND = (
         "--restart",
         "Restart the command when it ends: no, on-failure, always. It is restarted while this candidate leads, with"
         " backoff.",
-        type=click.Choice(["no", "on-failure", "always"]),
-        default="no",
         metavar="WHEN",
+        **one_of("no", "on-failure", "always"),
     ),
     _command("--until-empty", "Count the command as ended only when all of its descendants have ended.", is_flag=True),
     _command(
@@ -206,8 +207,7 @@ _COMMAND = (
     _command(
         "--stop-signal-to",
         "Send that signal to the main process alone, or to its process group.",
-        type=click.Choice(["main", "group"]),
-        default="main",
+        **one_of("main", "group"),
     ),
     _command(
         "--stop-timeout",
@@ -271,28 +271,23 @@ _MONITORING = (
     _monitoring(
         "--state-file",
         "Keep role, token and deadlines there as JSON, replaced at each renewal and change.",
-        type=click.Path(),
-        default="",
-        metavar="PATH",
+        **FILE,
     ),
     _monitoring(
         "--metrics-file",
         "Write the result of the run there at its end, for node_exporter's textfile collector; the name ends in .prom.",
-        type=click.Path(),
-        default="",
-        metavar="PATH",
+        **FILE,
     ),
     _monitoring(
         "--notify",
         "Which program notifies systemd, if NOTIFY_SOCKET is set. kleader: it sends READY=1 when it waits or leads."
         " command: the command sends it, and gets the variable.",
-        type=click.Choice(["kleader", "command"]),
-        default="kleader",
+        **one_of("kleader", "command"),
     ),
 )
 
 _LOG = (
-    _log("--log-format", "The format of the log on stderr.", type=click.Choice(["text", "json"]), default="text"),
+    _log("--log-format", "The format of the log on stderr.", **one_of("text", "json")),
     _log(
         "-v --v v",
         "Log more; N is a level, as in -v=4.",

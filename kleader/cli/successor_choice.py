@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kleader.cli.console import fail
 from kleader.cli.waiting import server_time
 from kleader.exits import NOT_DONE
-from kleader.kube.errors import ForbiddenError, LockError
+from kleader.kube.errors import ForbiddenError
 from kleader.locks import candidate_registry as registry
 from kleader.log import printable
 
@@ -25,7 +25,7 @@ async def choose(lock: FollowedLock, to: str, holder: str) -> str:
     """The identity of a standby that is registered as ready: ``to``, or for "" the best one.
 
     ``to`` may also be the name of its Pod, or its identity without the random part. Exits with 1 if there is none, or
-    if that is not known.
+    if that is not known. LockError.
     """
     known = registry.of_lock(registry.candidates(await _registry(lock), server_time(lock.api)), lock.query.kind)
     standbys = [each for each in known if each.identity != holder]
@@ -39,14 +39,11 @@ async def choose(lock: FollowedLock, to: str, holder: str) -> str:
 
 async def _registry(lock: FollowedLock) -> dict[str, Any]:
     query = lock.query
-    while True:
-        try:
-            return await registry.read_registry(lock.api, lock.namespace, query.name, query.request_timeout)
-        except ForbiddenError as error:
-            grant = f"grant get on the Lease {registry.registry_name(query.name)}"
-            fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
-        except LockError as error:
-            await lock.before_retry(error)
+    try:
+        return await registry.read_registry(lock.api, lock.namespace, query.name, query.request_timeout)
+    except ForbiddenError as error:
+        grant = f"grant get on the Lease {registry.registry_name(query.name)}"
+        fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
 
 
 def _refuse(standbys: Sequence[Registered], to: str, ready: Sequence[str], *, several: bool) -> NoReturn:

@@ -7,12 +7,15 @@ import re
 import shlex
 import signal
 import socket
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from kleader.election import duration as go_duration
 from kleader.ipc.plan import FOR_LIFE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOCKS = ("lease", "configmap", "endpoints", "configmapsleases", "endpointsleases", FOR_LIFE, "file")
 SIGNALS = tuple(number.name.removeprefix("SIG") for number in signal.Signals)
@@ -190,51 +193,47 @@ def precedence(version: str) -> tuple[Any, ...]:
     return (*map(int, numbers), not before, parts)
 
 
-def candidate_name(value: str) -> str:
-    """An identity that can be the name of a LeaseCandidate."""
-    if len(value) > _MAX_NAME or not _CANDIDATE.fullmatch(value) or value == "." or value.startswith(".."):
-        rule = f"letters, digits, -, . and _ only, {_MAX_NAME} at most, neither . alone nor .. first"
-        _usage(f"--identity {_short(value)} cannot name a LeaseCandidate, as --coordinated requires: {rule}")
-    return value
-
-
-def object_name(value: str, source: str = "--name") -> str:
+def object_name(value: str) -> str:
     """A name that every Kubernetes object may have."""
-    if len(value) > _MAX_NAME or not _DNS_NAME.fullmatch(value):
-        rule = f"lower case letters, digits, - and . only, {_MAX_NAME} at most, a letter or digit first and last"
-        _usage(f"{source} {_short(value)} is not an object name: {rule}")
-    return value
+    rule = f"lower case letters, digits, - and . only, {_MAX_NAME} at most, a letter or digit first and last"
+    valid = len(value) <= _MAX_NAME and _DNS_NAME.fullmatch(value)
+    return value if valid else _refuse(value, f"is not an object name: {rule}")
 
 
-def namespace_name(source: str, value: str) -> str:
+def namespace(value: str) -> str:
     """The name of a namespace, or "" for the default one."""
-    if value and (len(value) > _MAX_LABEL or not _DNS_LABEL.fullmatch(value)):
-        rule = f"lower case letters, digits and - only, {_MAX_LABEL} at most, a letter or digit first and last"
-        _usage(f"{source} {_short(value)} is not a namespace: {rule}")
-    return value
+    rule = f"lower case letters, digits and - only, {_MAX_LABEL} at most, a letter or digit first and last"
+    valid = not value or (len(value) <= _MAX_LABEL and _DNS_LABEL.fullmatch(value))
+    return value if valid else _refuse(value, f"is not a namespace: {rule}")
 
 
 def identity(value: str) -> str:
     """An identity that a record can carry."""
-    if not value.strip() or not value.isprintable() or len(value) > _MAX_IDENTITY:
-        _usage(f"--identity must be 1 to {_MAX_IDENTITY} printable characters, and unique among the candidates")
-    return value
+    valid = value.strip() and value.isprintable() and len(value) <= _MAX_IDENTITY
+    return value if valid else _refuse(value, f"is not an identity: give 1 to {_MAX_IDENTITY} printable characters")
 
 
-def header(option: str, value: str) -> str:
+def header(value: str) -> str:
     """A value that an HTTP header can carry."""
-    if not (value.isascii() and value.isprintable()) or len(value) > _MAX_IDENTITY:
-        _usage(f"{option} must be at most {_MAX_IDENTITY} printable ASCII characters")
-    return value
+    valid = value.isascii() and value.isprintable() and len(value) <= _MAX_IDENTITY
+    return value if valid else _refuse(value, f"is not a user: give at most {_MAX_IDENTITY} printable ASCII characters")
+
+
+def is_candidate_name(identity: str) -> bool:
+    """Whether an identity can be the name of a LeaseCandidate."""
+    valid = len(identity) <= _MAX_NAME and _CANDIDATE.fullmatch(identity)
+    return bool(valid and identity != "." and not identity.startswith(".."))
+
+
+def variable(name: str, kind: Callable[[str], str]) -> str:
+    """The value of an environment variable that is no option's, "" if it is not set; click.UsageError."""
+    value = os.environ.get(name, "")
+    try:
+        return value and kind(value)
+    except click.BadParameter as error:
+        raise click.UsageError(f"{name} {error.message}") from None
 
 
 def _refuse(value: str, reason: str) -> NoReturn:
-    raise click.BadParameter(f"{_short(value)} {reason}")
-
-
-def _usage(message: str) -> NoReturn:
-    raise click.UsageError(message)
-
-
-def _short(value: str) -> str:
-    return repr(value if len(value) <= _MAX_LABEL else f"{value[:_MAX_LABEL]}…")
+    short = value if len(value) <= _MAX_LABEL else f"{value[:_MAX_LABEL]}…"
+    raise click.BadParameter(f"{short!r} {reason}")

@@ -34,7 +34,7 @@ class Stale:
         self.query = SimpleNamespace(request_timeout=1.0)
         self.seconds, self.end, self.objects = 1.0, 0.0, [self]
 
-    fail_late = FollowedLock.fail_late
+    fail_late, retry = FollowedLock.fail_late, FollowedLock.retry
 
     async def statuses(self) -> AsyncGenerator[tuple[Any, list[Any]], None]:
         """The statuses of the record before that one."""

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kleader.cli import leader_requests, successor_choice
+from kleader.cli.followed_lock import FollowedLock
 from kleader.election.events import Kind
-from kleader.election.request import Request
+from kleader.election.record import Record
 from kleader.exits import NOT_DONE
 from kleader.kube.errors import ForbiddenError, LockError
 from kleader.locks import candidate_registry as registry
 from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
+from kleader.observe.snapshot import LockSnapshot
 
 if TYPE_CHECKING:
-    from kleader.cli.followed_lock import FollowedLock
+    from kleader.cli.locate import Query
+    from kleader.election.request import Request
+    from kleader.kube.client import ApiClient
+    from kleader.locks.object_lock import ObjectLock
 
 NOW = 1_795_262_400_000_000
 A, B = (Registered(f"{pod}_1f", "lease", READY, NOW - 9, NOW, 0, pod) for pod in ("a", "b"))
@@ -80,15 +85,14 @@ def test_after_a_conflict_the_best_standby_is_chosen_again_and_a_named_one_is_no
         if len(written) == 1:
             raise LockError(Kind.CONFLICT, "written since")
 
-    async def before_retry(_error: LockError) -> None: ...
-
     written: list[str] = []
     target = SimpleNamespace(get=get, field_manager=lambda _: "kleader", leave_request=leave_request)
     query = SimpleNamespace(name="x", kind="lease", request_timeout=1.0)
     api = SimpleNamespace(call=call, server_time=NOW)
-    lock = SimpleNamespace(api=api, namespace="n", query=query, objects=[target], before_retry=before_retry)
-    request = Request("leader", "i", to)
-    asyncio.run(leader_requests._write_request(cast("FollowedLock", lock), request, chooses=True))
+    lock = FollowedLock(cast("Query", query), 60.0)
+    lock.api, lock.namespace, lock.objects = cast("ApiClient", api), "n", [cast("ObjectLock", target)]
+    leader = LockSnapshot("lease", "n", "x", Record("leader"), "i")
+    asyncio.run(leader_requests._write_request(lock, leader, to, chooses=True))
     assert written == [to or "a_1f", asked]
 
 
