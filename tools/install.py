@@ -25,8 +25,8 @@ SOURCE = Path(__file__).parents[1]
 REQUIREMENTS = ".requirements/run.txt"
 PROGRAMS = {
     "kleader": "kleader.cli.main:main",
-    "kubectl-leader": "kleader.cli.kubectl:leader",
-    "kubectl_complete-leader": "kleader.cli.kubectl:complete",
+    "kubectl-leader": "kleader.cli.main:kubectl_leader",
+    "kubectl_complete-leader": "kleader.cli.main:kubectl_complete",
 }
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/kleader",

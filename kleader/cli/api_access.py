@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kleader import launch
@@ -12,8 +13,9 @@ from kleader.cli.console import warn
 from kleader.exits import SIGNALLED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
+    from kleader.kube.client import ApiClient
     from kleader.kube.credentials import Credentials
 
 T = TypeVar("T")
@@ -35,6 +37,19 @@ def credentials_of(access: Mapping[str, str], warn: Callable[[str], None] = lamb
 
     path = [place for place in sys.path if place and os.path.isabs(place)]
     return Credentials(access, lambda text: [*launch.interpreter(), "kubeconfig", text, *path], warn, in_process=True)
+
+
+@asynccontextmanager
+async def client(params: Mapping[str, Any]) -> AsyncGenerator[ApiClient, None]:
+    """A client for the cluster that the options name. SetUpError."""
+    from kleader.kube.client import ApiClient
+
+    api = ApiClient(credentials_of(access(params)))
+    try:
+        await api.credentials.refresh()
+        yield api
+    finally:
+        api.close()
 
 
 def default_namespace() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -62,14 +61,11 @@ def check(command: tuple[str, ...], output: str | None, **params: Any) -> None: 
     _run_checks(list(command) or ["command"], params, report)
     failed = any(result.level == FAIL for result in report.results)
     if output:
+        from kleader.cli import formatters
+
         findings = [{key: one_line(value) for key, value in result._asdict().items()} for result in report.results]
         document = {"kind": "CheckReport", "ok": not failed, "findings": findings}
-        if output == "json":
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        else:
-            from kleader.cli.yaml_output import as_yaml
-
-            click.echo(as_yaml(document), nl=False)
+        formatters.print_document(document, output)
     sys.exit(NOT_DONE if failed else 0)
 
 

@@ -81,7 +81,7 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
     if form == "name":
         click.echo("".join(f"{name}\n" for status in statuses for name in _names(status)), nl=False)
     elif form in {"json", "yaml"}:
-        _print_document({"kind": "LockList", "items": [_as_json(status) for status in statuses]}, form)
+        print_document({"kind": "LockList", "items": [_as_json(status) for status in statuses]}, form)
     else:
         print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
         if len(statuses) == 1:
@@ -92,6 +92,16 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
         if form == "wide" and len(statuses) == 1 and statuses[0].snapshot.runs:
             click.echo()
             _print_runs(statuses[0].snapshot.runs)
+
+
+def print_document(document: dict[str, Any], form: str) -> None:
+    """Print a document as JSON or YAML."""
+    if form == "json":
+        click.echo(printable_json(json.dumps(document, indent=2)))
+    else:
+        from kleader.cli.yaml_output import as_yaml
+
+        click.echo(as_yaml(document), nl=False)
 
 
 def print_change(change: Change, form: str) -> None:
@@ -167,14 +177,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     for run in runs:
         took = _UNKNOWN if run.seconds is None else human_duration(run.seconds)
         started = _UNKNOWN if run.started is None else timestamp(run.started)
-        rows.append(
-            [
-                started,
-                took,
-                str(run.status),
-                *(printable(each) or _NONE for each in (run.reason, run.key, run.identity)),
-            ]
-        )
+        names = (printable(each) or _NONE for each in (run.reason, run.key, run.identity))
+        rows.append([started, took, str(run.status), *names])
     _print_rows(rows)
 
 
@@ -326,13 +330,4 @@ def _print_change(  # noqa: PLR0913, PLR0917 - the keys
         click.echo(printable_json(json.dumps(document)))
     else:
         click.echo("---")
-        _print_document(document, form)
-
-
-def _print_document(document: dict[str, Any], form: str) -> None:
-    if form == "json":
-        click.echo(printable_json(json.dumps(document, indent=2)))
-    else:
-        from kleader.cli.yaml_output import as_yaml
-
-        click.echo(as_yaml(document), nl=False)
+        print_document(document, form)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kleader import system
-from kleader.cli import api_access, formatters, successor_choice
+from kleader.cli import api_access, formatters
 from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
+from kleader.cli.waiting import server_time
 from kleader.election.duration import text
 from kleader.election.record import UNKNOWN, called
 from kleader.election.request import Request
 from kleader.exits import NOT_DONE
 from kleader.kube.client import FIELD_MANAGER
-from kleader.kube.errors import LockError
+from kleader.kube.errors import ForbiddenError, LockError
+from kleader.locks import candidate_registry as registry
 from kleader.locks import file_lock
 from kleader.locks.rbac import request_permissions
 from kleader.log import printable
@@ -21,15 +23,18 @@ from kleader.observe.file_source import FileSource
 from kleader.observe.snapshot import LockState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from kleader.cli.locate import Query
+    from kleader.locks.candidate_registry import Registered
     from kleader.observe.snapshot import LockSnapshot, LockStatus
     from kleader.observe.tracker import Change
 
     Observation = tuple[LockStatus | None, list[Change]]
     Statuses = AsyncGenerator[Observation, None]
 
+_FORCE = "--to IDENTITY --force hands the lock over without this check"
+_MAX_NAMES = 10  # of a message
 _MAX_HOLDER = 256  # characters of a message
 _NEXT_SECONDS = 3.0  # for which a released lock is observed for its next leader: a waiting kleader needs much less
 
@@ -188,12 +193,50 @@ async def _write_request(
         if to is not None and isinstance(spec, dict) and spec.get("strategy"):
             why = f"the control plane chooses the leader of the lock {lock.query.name}"
             fail(f"{why}: use kleader resign", NOT_DONE)
-        target = await successor_choice.choose(lock, to or "", holder) if chooses else to or ""
+        target = await choose_standby(lock, to or "", holder) if chooses else to or ""
         request = Request(holder, leader.incarnation, target)
         await part.leave_request(observed, request, timeout)
         return request
 
     return await lock.retry(attempt)
+
+
+async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
+    """The identity of a standby that is registered as ready: ``to``, or for "" the best one.
+
+    ``to`` may also be the name of its Pod, or its identity without the random part. Exits with 1 if there is none, or
+    if that is not known. LockError.
+    """
+    known = registry.of_lock(registry.candidates(await _registry(lock), server_time(lock.api)), lock.query.kind)
+    standbys = [each for each in known if each.identity != holder]
+    ready = list(dict.fromkeys(each.identity for each in standbys if each.is_ready))
+    if to in ready or (ready and not to):
+        return to or ready[0]
+    names = {each.identity: {each.pod, each.identity.rpartition("_")[0]} for each in standbys if each.is_ready}
+    of_pod = [identity for identity, others in names.items() if to in others]
+    return of_pod[0] if len(of_pod) == 1 else _refuse(standbys, to, ready, several=bool(of_pod))
+
+
+async def _registry(lock: FollowedLock) -> dict[str, Any]:
+    query = lock.query
+    try:
+        return await registry.read_registry(lock.api, lock.namespace, query.name, query.request_timeout)
+    except ForbiddenError as error:
+        grant = f"grant get on the Lease {registry.registry_name(query.name)}"
+        fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
+
+
+def _refuse(standbys: Sequence[Registered], to: str, ready: Sequence[str], *, several: bool) -> NoReturn:
+    names = ", ".join(ready[:_MAX_NAMES]) + (", ..." if ready[_MAX_NAMES:] else "") or "none"
+    what = f"no candidate {to} is registered; ready: {names}"
+    if not to:
+        what = "no standby is registered as ready"
+    elif several:
+        what = f"the Pod {to} has several candidates; ready: {names}"
+    elif any(each.identity == to for each in standbys):
+        what = f"the candidate {to} is unhealthy; ready: {names}"
+    never = "candidates of client-go and those with --no-register are never registered"
+    fail(printable(f"{what}; {never}: {_FORCE}"), NOT_DONE)
 
 
 def refuse_lock_file(query: Query) -> None:

@@ -1,4 +1,4 @@
-"""The entry point ``kleader``."""
+"""The entry points: ``kleader``, and the two that kubectl looks for on PATH, the plugin and its completion."""
 
 from __future__ import annotations
 
@@ -192,6 +192,18 @@ def main(program: str = "kleader") -> None:
         fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", FAILED)
     except Exception as error:  # noqa: BLE001 - one line, not a traceback
         fail(f"internal error: {type(error).__name__}: {error}; please report it", FAILED)
+
+
+def kubectl_leader() -> None:
+    """Run the command line, as ``kubectl leader`` in its help and its usage errors."""
+    main("kubectl leader")
+
+
+def kubectl_complete() -> None:
+    """Print what completes the arguments, as kubectl reads it of a ``kubectl_complete-NAME``."""
+    from kleader.cli.completion import answer_kubectl
+
+    answer_kubectl(cli, sys.argv[1:])
 
 
 def _open_standard_streams() -> None:

@@ -91,11 +91,12 @@ async def follow(query: Query, form: str) -> None:
     clock = locate.Clock(sources)
     tracker = LockTracker(len(sources), query.kind, by_name=bool(query.name))
     on_terminal = not form and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    view = LiveView(with_namespace=not namespace) if on_terminal else _Lines(form)
+    view = LiveView(with_namespace=not namespace) if on_terminal else None
+    warning = RepeatedWarning()
     standbys = _Standbys(query, namespace, sources)
     errors: list[LockError] = []
     is_first = True
-    async for update in follow_locks(sources, tracker, clock.now, view.wake_at):
+    async for update in follow_locks(sources, tracker, clock.now, _redraw_at if on_terminal else lambda: math.inf):
         errors += [update.error] if update.error and is_first else []
         if not tracker.is_complete:
             continue
@@ -103,9 +104,19 @@ async def follow(query: Query, form: str) -> None:
         if is_first:
             _report_missing(query, namespace, errors, any_found=bool(statuses), warn_if_none=False)
         changes = [change for change in update.changes if change.event]
-        standby_line = await standbys.line(statuses) if on_terminal else ""
-        view.show(changes, statuses, None if is_first else update.error, standby_line)
+        error = None if is_first else update.error
         is_first = False
+        if view:
+            view.show(changes, statuses, error, await standbys.line(statuses))
+            continue
+        for change in changes:
+            formatters.print_change(change, form)
+        if error:
+            warning.warn(str(error))
+
+
+def _redraw_at() -> float:
+    return system.clock() + _REFRESH_SECONDS
 
 
 class _Standbys:
@@ -128,26 +139,6 @@ class _Standbys:
         return self._line
 
 
-class _Lines:
-    """A line for each change."""
-
-    def __init__(self, form: str) -> None:
-        self._form = form
-        self._warning = RepeatedWarning()
-
-    @staticmethod
-    def wake_at() -> float:
-        return math.inf
-
-    def show(
-        self, changes: Sequence[Change], _statuses: Sequence[LockStatus], error: LockError | None, _standbys: str
-    ) -> None:
-        for change in changes:
-            formatters.print_change(change, self._form)
-        if error:
-            self._warning.warn(str(error))
-
-
 class LiveView:
     """The view on a terminal. The cursor stays below it, so that the screen is whole however the program ends."""
 
@@ -157,11 +148,6 @@ class LiveView:
         self._lines_drawn = 0
         self._colours = takes_colours(sys.stdout)
         self._full, self._empty = _BAR_SIGNS if can_show(sys.stdout, "".join(_BAR_SIGNS)) else ("#", "-")
-
-    @staticmethod
-    def wake_at() -> float:
-        """When to draw the view again if nothing happens."""
-        return system.clock() + _REFRESH_SECONDS
 
     def show(
         self, changes: Sequence[Change], statuses: Sequence[LockStatus], error: LockError | None, standbys: str = ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROGRAM = """#!{python}
 import sys
 sys.path.insert(0, {here!r})
-from kleader.cli.kubectl import {function}
+from kleader.cli.main import {function}
 {function}()
 """
 NO_FILES = ":4"
@@ -32,7 +32,7 @@ def kubectl(plane: Plane, namespace: str, tmp_path: Path) -> Callable[..., subpr
     """Kubectl with a PATH on which the plugin is installed, and two locks in its namespace."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, function in (("kubectl-leader", "leader"), ("kubectl_complete-leader", "complete")):
+    for name, function in (("kubectl-leader", "kubectl_leader"), ("kubectl_complete-leader", "kubectl_complete")):
         program = programs / name
         program.write_text(PROGRAM.format(python=sys.executable, here=os.getcwd(), function=function))  # noqa: PTH109
         program.chmod(0o755)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kleader.cli import leader_requests, successor_choice
+from kleader.cli import leader_requests
 from kleader.cli.followed_lock import FollowedLock
 from kleader.election.events import Kind
 from kleader.election.record import Record
@@ -38,7 +38,7 @@ def choose(to: str, *entries: Registered, kind: str = "lease", denied: bool = Fa
 
     query = SimpleNamespace(name="x", kind=kind, request_timeout=1.0)
     lock = SimpleNamespace(api=SimpleNamespace(call=call, server_time=NOW), namespace="n", query=query)
-    return asyncio.run(successor_choice.choose(cast("FollowedLock", lock), to, "leader"))
+    return asyncio.run(leader_requests.choose_standby(cast("FollowedLock", lock), to, "leader"))
 
 
 @pytest.mark.parametrize(("to", "chosen"), [("", "a_1f"), ("b_1f", "b_1f"), ("b", "b_1f")])
