@@ -19,7 +19,7 @@ from kleader.exits import FAILED  # noqa: E402 - found by the line above
 from kleader.ipc import plan as plans  # noqa: E402
 from kleader.ipc import spawn  # noqa: E402
 from kleader.ipc.channel import Channel, ReliableChannel  # noqa: E402
-from kleader.log import Log  # noqa: E402
+from kleader.log import Log, fill_standard_descriptors  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def become_supervisor(plan: Plan) -> None:
     """Replace this process by the supervisor, which keeps the pid. Does not return."""
     from kleader import system
 
-    _fill_standard_descriptors()
+    fill_standard_descriptors()
     fd = system.anonymous_file()
     plans.save(plan, fd)
     os.set_inheritable(fd, True)
@@ -55,7 +55,7 @@ def supervise(plan_fd: int) -> int:
     from kleader.supervisor import main as supervisor
     from kleader.supervisor import signals
 
-    _fill_standard_descriptors()
+    fill_standard_descriptors()
     system.take_priority(2)
     queue = signals.take()
     os.set_inheritable(plan_fd, False)
@@ -153,13 +153,6 @@ def _lock_for_ps(plan: Plan) -> str:
     if not plan.lock:
         return "no-election"
     return f"{plan.lock}:{plan.file}" if plan.lock == "file" else f"{plan.lock}/{plan.name}"
-
-
-def _fill_standard_descriptors() -> None:
-    """Let no file of kleader's become 0, 1 or 2 where those were closed; across exec they stay closed."""
-    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:  # noqa: PLR2004
-        pass
-    os.close(fd)
 
 
 def _begin() -> tuple[Plan, Log]:

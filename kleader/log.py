@@ -170,6 +170,16 @@ def _shorten(message: str) -> str:
     return "".join(c for c, length in zip(message, lengths, strict=True) if length <= _MAX_MESSAGE_CHARS)
 
 
+def fill_standard_descriptors() -> None:
+    """Open /dev/null where 0, 1 or 2 is closed: another file would take its number, and be written to as a log.
+
+    Across exec they stay closed, so that the command finds them so.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004
+        pass
+    os.close(fd)
+
+
 def _open_stderr() -> tuple[Write, tuple[int, ...], bool]:
     """What writes to stderr, the descriptors that it needs besides, and whether it may block."""
     try:

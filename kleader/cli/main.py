@@ -19,12 +19,12 @@ from kleader import __version__, preload
 from kleader.cli.command_line import COMPLETION_VARIABLE, Command, HelpOption, Option
 from kleader.cli.console import fail
 from kleader.exits import FAILED, NOT_DONE
+from kleader.log import fill_standard_descriptors
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 SUPPORTED = ("linux", "darwin")
-_STDERR = 2
 _USAGE = 2  # click's exit status
 
 # The first sentence of the help of each, for the list of commands.
@@ -175,7 +175,9 @@ def version() -> None:
 
 def main(program: str = "kleader") -> None:
     """Run the command line. Every error is one line. In PID 1, TERM and INT stay pending until they are handled."""
-    _open_standard_streams()
+    fill_standard_descriptors()
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)  # Python has None where one was closed
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
     preload.give_back()
     if os.getpid() == 1:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
@@ -204,12 +206,3 @@ def kubectl_complete() -> None:
     from kleader.cli.completion import answer_kubectl
 
     answer_kubectl(cli, sys.argv[1:])
-
-
-def _open_standard_streams() -> None:
-    """Open /dev/null in place of a closed one: another file would take its number, and be written to as a log."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        pass  # exec closes it, so that the command finds it closed
-    os.close(fd)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)  # Python has None where one was closed
-    sys.stderr = sys.stderr or os.fdopen(_STDERR, "w", closefd=False)
