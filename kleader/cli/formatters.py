@@ -184,16 +184,25 @@ def _print_runs(runs: Sequence[Run]) -> None:
 
 def _print_rows(rows: Sequence[Sequence[str]]) -> None:
     """A table; on a terminal that is too narrow for it, a block of lines for each row."""
-    head, *below = rows
-    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(head))]
-    if _fits(sum(widths) - _GAP):
-        for row in rows:
-            cells = [cell + " " * (width - len(_ESCAPE.sub("", cell))) for cell, width in zip(row, widths, strict=True)]
-            click.echo("".join(cells).rstrip())
+    lines = aligned(rows)
+    if _fits(max(len(_ESCAPE.sub("", line)) for line in lines)):
+        click.echo("\n".join(lines))
         return
+    head, *below = rows
     margin = max(map(len, head)) + _GAP
     blocks = ["".join(f"{name:{margin}}{cell}\n" for name, cell in zip(head, row, strict=True)) for row in below]
     click.echo("\n".join(blocks), nl=False)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, with its cells in columns."""
+    widths = [max(len(_ESCAPE.sub("", row[i])) for row in rows) + _GAP for i in range(len(rows[0]))]
+    return [
+        "".join(
+            cell + " " * (width - len(_ESCAPE.sub("", cell))) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _fits(width: int) -> bool:

@@ -32,7 +32,6 @@ _REFRESH_SECONDS = 0.2
 _STANDBY_SECONDS = 5.0
 _BAR = 20  # cells
 _BAR_SIGNS = ("█", "░")
-_MIN_HOLDER = 20  # characters
 _MARGIN = 2  # lines for the heading and the cursor
 
 
@@ -168,19 +167,12 @@ class LiveView:
 
     def _frame(self, statuses: Sequence[LockStatus], columns: int, lines: int) -> list[str]:
         shown = statuses if len(statuses) <= lines else statuses[: max(0, lines - 1)]
-        rows = [("LOCK", "HOLDER", " " * _BAR, "LEFT", "LED"), *map(self._row, shown)]
-        place_width = max(len(place) for place, *_ in rows)
-        holders = [len(row[1]) for row, status in zip(rows[1:], shown, strict=True) if not status.snapshot.fault]
-        holder_width = max(_MIN_HOLDER, min(max([0, *holders]), columns - place_width - _BAR - 24))
-        frame = []
-        for place, holder, bar, left, led in rows:
-            cut = holder if len(holder) <= holder_width else f"{holder[: holder_width - 1]}~"
-            line = f"{place:{place_width}}  {cut:{holder_width}}  {bar}  {left:>7}  {led:>7}"
-            frame.append(line.rstrip()[: columns - 1])
+        rows = [("LOCK", " " * _BAR, "LEFT", "LED", "HOLDER"), *map(self._row, shown)]
+        head, *frame = [line[: columns - 1] for line in formatters.aligned(rows)]
         if self._colours:
-            coloured = [formatters.in_colour(line, status.state) for line, status in zip(frame[1:], shown, strict=True)]
-            frame[1:] = coloured
-        return frame if len(shown) == len(statuses) else [*frame, f"and {len(statuses) - len(shown)} more"]
+            frame = [formatters.in_colour(line, status.state) for line, status in zip(frame, shown, strict=True)]
+        more = [f"and {len(statuses) - len(shown)} more"] if len(shown) < len(statuses) else []
+        return [head, *frame, *more]
 
     def _row(self, status: LockStatus) -> tuple[str, str, str, str, str]:
         lock, record, left = status.snapshot, status.snapshot.record, status.seconds_left
@@ -195,4 +187,4 @@ class LiveView:
             count = max(0, min(_BAR, round(left / max(1, record.duration) * _BAR)))
             bar, left_text = self._full * count + self._empty * (_BAR - count), f"{left:.1f}s" if left > 0 else "0s"
         led = formatters.age(record.acquired, status.at) if record.holder else ""
-        return printable(place), printable(holder), bar, left_text, led
+        return printable(place), bar, left_text, led, printable(holder)

@@ -268,15 +268,15 @@ def test_a_watch_on_a_terminal_is_a_live_view(asks: Asks, fleet: Fleet, processe
     argv = [sys.executable, "-m", "kleader", "status", f"--kubeconfig={config}", "--watch"]
     size = {"COLUMNS": "100", "LINES": "20", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
     terminal = Terminal(processes, argv, **size, NO_COLOR=no_color)
-    terminal.wait(r"LOCK +HOLDER +LEFT +LED")
-    terminal.wait(r"x +a +█{10,20}░{0,10} +[345]\.\ds +\d+s")
+    terminal.wait(r"LOCK +LEFT +LED +HOLDER")
+    terminal.wait(r"x +█{10,20}░{0,10} +[345]\.\ds +\d+s +a")
     leader.signal(signal.SIGTERM)
     terminal.wait(r"x lease: a has released the lock, after ")
-    terminal.wait(r"x +free +░{20}")
+    terminal.wait(r"x +░{20} +free")
     fleet.start("b")
     seen = terminal.wait(r"(\x1b\[32m)?20\d\d-\S+ \S+/x lease: b leads, \S+ after a had released it")
     assert bool(seen[1]) is not bool(no_color)
-    terminal.wait(r"x +b +█")
+    terminal.wait(r"x +█+░* +[\d.]+s +\d+s +b")
     terminal.type("\x03")
     assert terminal.leader.wait() == -signal.SIGINT
     terminal.close()
