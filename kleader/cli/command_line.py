@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from click.shell_completion import CompletionItem
-    from click.types import OptionHelpExtra
 
 ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
 SEPARATOR = "--"
@@ -35,18 +34,12 @@ class Option(click.Option):
         self.of_run = False
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """click's, without those spellings and without the range of a number."""
+        """click's, without those spellings."""
         names, self.opts = self.opts, [name for name in self.opts if not name.startswith(ALIASES)]
         try:
             return super().get_help_record(ctx)
         finally:
             self.opts = names
-
-    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """click's, without the range of a number."""
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        return extra
 
     def brief_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The names, and the first sentence of the help with a default that is a value."""

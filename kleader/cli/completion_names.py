@@ -33,12 +33,11 @@ def names(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
 async def _standbys(params: Mapping[str, Any]) -> list[str]:
     """The identities of those that are registered as ready for the lock that is named on the line, the best first."""
     from kleader.cli import waiting
-    from kleader.locks import candidate_registry as registry
 
     async with api_access.client(params) as api:
         name, namespace = params["argument"] or params["name"], params["namespace"] or api.credentials.namespace
-        found = await registry.read_registry(api, namespace, name, params.get("request_timeout") or _REQUEST_SECONDS)
-        known = registry.of_lock(registry.candidates(found, waiting.server_time(api)), params["lock"][0])
+        seconds = params.get("request_timeout") or _REQUEST_SECONDS
+        known = await waiting.registered(api, namespace, name, params["lock"][0], seconds)
         return [each.identity for each in known if each.is_ready]
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kleader import system
 from kleader.cli import api_access, formatters
 from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
-from kleader.cli.waiting import server_time
+from kleader.cli.waiting import registered
 from kleader.election.duration import text
 from kleader.election.record import UNKNOWN, called
 from kleader.election.request import Request
 from kleader.exits import NOT_DONE
 from kleader.kube.client import FIELD_MANAGER
 from kleader.kube.errors import ForbiddenError, LockError
-from kleader.locks import candidate_registry as registry
 from kleader.locks import file_lock
+from kleader.locks.candidate_registry import registry_name
 from kleader.locks.rbac import request_permissions
 from kleader.log import printable
 from kleader.observe.file_source import FileSource
@@ -207,7 +207,12 @@ async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
     ``to`` may also be the name of its Pod, or its identity without the random part. Exits with 1 if there is none, or
     if that is not known. LockError.
     """
-    known = registry.of_lock(registry.candidates(await _registry(lock), server_time(lock.api)), lock.query.kind)
+    query = lock.query
+    try:
+        known = await registered(lock.api, lock.namespace, query.name, query.kind, query.request_timeout)
+    except ForbiddenError as error:
+        grant = f"grant get on the Lease {registry_name(query.name)}"
+        fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
     standbys = [each for each in known if each.identity != holder]
     ready = list(dict.fromkeys(each.identity for each in standbys if each.is_ready))
     if to in ready or (ready and not to):
@@ -215,15 +220,6 @@ async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
     names = {each.identity: {each.pod, each.identity.rpartition("_")[0]} for each in standbys if each.is_ready}
     of_pod = [identity for identity, others in names.items() if to in others]
     return of_pod[0] if len(of_pod) == 1 else _refuse(standbys, to, ready, several=bool(of_pod))
-
-
-async def _registry(lock: FollowedLock) -> dict[str, Any]:
-    query = lock.query
-    try:
-        return await registry.read_registry(lock.api, lock.namespace, query.name, query.request_timeout)
-    except ForbiddenError as error:
-        grant = f"grant get on the Lease {registry.registry_name(query.name)}"
-        fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
 
 
 def _refuse(standbys: Sequence[Registered], to: str, ready: Sequence[str], *, several: bool) -> NoReturn:

@@ -49,6 +49,12 @@ async def with_candidates(
     return [replace(lock, candidates=tuple(_of(lock, found, server_time(api)))) for lock in locks], ""
 
 
+async def registered(api: ApiClient, namespace: str, name: str, kind: str, timeout: float) -> list[Registered]:
+    """The candidates that are registered for a lock, the best first. LockError."""
+    found = await registry.read_registry(api, namespace, name, timeout)
+    return registry.of_lock(registry.candidates(found, server_time(api)), kind)
+
+
 def server_time(api: ApiClient) -> int:
     """Microseconds since the epoch by the API server's clock; by this machine's if that is not known."""
     return api.server_time or time.time_ns() // 1000
