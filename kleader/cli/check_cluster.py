@@ -15,7 +15,7 @@ from kleader.election.record import Record
 from kleader.ipc.plan import FOR_LIFE
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError, SetUpError
-from kleader.kube.metadata import owner_names
+from kleader.kube.metadata import owner_names, string_map
 from kleader.locks import base, factory, rbac
 from kleader.locks.lease_candidate import served_version
 
@@ -135,7 +135,9 @@ class _ClusterChecks:
             else:
                 self.report.fail("lock", str(error))
             return False
-        there = f"the {what} exists{_writer(observed)}"
+        manager = lock.field_manager(observed.base)
+        writer = f", written by {manager}" if manager else ""
+        there = f"the {what} exists{writer}"
         if observed.fault:
             self.report.fail("lock", observed.fault)
         elif self.plan.lock == FOR_LIFE:
@@ -145,14 +147,14 @@ class _ClusterChecks:
         elif not observed.record.holder:
             self.report.ok("lock", f"{there}, and is free")
         else:
-            self._held(what, observed, rivals_expire=lock.properties.rivals_expire or len(self._locks) > 1)
+            held = f"the {what} is held by {observed.record.holder} for {observed.record.duration}s"
+            renewed = "" if observed.record.renewed is None else f", renewed {_ago(observed.record.renewed)}"
+            rivals_expire = lock.properties.rivals_expire or len(self._locks) > 1
+            self._held(f"{held}{renewed}{writer}", observed, rivals_expire=rivals_expire)
         return True
 
-    def _held(self, what: str, observed: Observed, *, rivals_expire: bool) -> None:
-        record = observed.record
-        renewed = f", renewed {_ago(record.renewed)}" if record.renewed is not None else ""
-        held = f"the {what} is held by {record.holder} for {record.duration}s{renewed}{_writer(observed)}"
-        if rivals_expire and record.duration < self.plan.timing.lease_duration and not observed.incarnation:
+    def _held(self, held: str, observed: Observed, *, rivals_expire: bool) -> None:
+        if rivals_expire and observed.record.duration < self.plan.timing.lease_duration and not observed.incarnation:
             own = f"less than this run's {self.plan.timing.lease_duration}s"
             why = f"{own}, and older candidates expire a record by their own duration"
             self.report.warn("lock", f"{held}: {why}", "give the same --lease-duration")
@@ -202,8 +204,8 @@ class _ClusterChecks:
         except LockError as error:
             self.report.fail("permission", f"it is unknown whether {what} is allowed: {error}")
             return False
-        status = found.get("status")
-        if isinstance(status, dict) and status.get("allowed") is True:
+        status = string_map(found.get("status"))
+        if status.get("allowed") is True:
             self.report.ok("permission", what)
         elif permission.without:
             self.report.warn("permission", f"{what} is not allowed: {permission.without}", _GRANT)
@@ -226,11 +228,11 @@ class _ClusterChecks:
         target = f"/api/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/pods/{urllib.parse.quote(pod, safe='')}"
         rule = f"it has to be more than {text(needed)}"
         try:
-            spec = (await self._get(target)).get("spec")
+            spec = string_map((await self._get(target)).get("spec"))
         except LockError as error:
             self.report.warn(check, f"the Pod {pod} cannot be read ({error})", f"compare {field}: {rule}")
             return
-        period = spec.get(field) if isinstance(spec, dict) else None
+        period = spec.get(field)
         if not isinstance(period, int) or isinstance(period, bool):
             self.report.warn(check, f"the Pod {pod} has no {field}", rule)
         elif period > needed:
@@ -241,14 +243,6 @@ class _ClusterChecks:
 
     async def _get(self, target: str) -> dict[str, Any]:
         return await self.api.call("GET", target, None, self.plan.request_timeout)
-
-
-def _writer(observed: Observed) -> str:
-    """The field manager of the last write."""
-    fields = observed.base["metadata"].get("managedFields")
-    entries = [entry for entry in fields if isinstance(entry, dict)] if isinstance(fields, list) else []
-    last = max(entries, key=lambda entry: str(entry.get("time", "")), default={})
-    return f", written by {last['manager']}" if isinstance(last.get("manager"), str) else ""
 
 
 def _owner(observed: Observed) -> str:

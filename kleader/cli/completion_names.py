@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleader.cli import api_access
 from kleader.kube import kubeconfig
+from kleader.kube.metadata import string_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +55,8 @@ async def _in_cluster(kind: str, params: Mapping[str, Any]) -> list[str]:
         async with aclosing(list_pages(api, target, {"limit": _PAGE}, seconds, accept=_NAMES_ONLY)) as pages:
             async for items, _ in pages:
                 for item in items:
-                    metadata = item.get("metadata") if isinstance(item, dict) else None
-                    if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
-                        found.append(metadata["name"])
+                    name = string_map(string_map(item).get("metadata")).get("name")
+                    found += [name] if isinstance(name, str) else []
                 if len(found) > _MAX_NAMES:
                     break
     return found

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.cli.console import can_show, takes_colours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kleader.cli.demo_story import Candidate
-
 WIDTH = 78
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31;1", "32;1", "33"
 _SECOND = 1_000_000_000
 _ASCII = {"█": "#", "·": ".", "✗": "x", "■": "=", "→": "->"}
+
+
+class Bar(NamedTuple):
+    """A candidate's row in the chart."""
+
+    name: str
+    began: int
+    worker_began: int
+    worker_ended: int
+    is_killed: bool
 
 
 class Picture:
@@ -46,21 +54,20 @@ class Picture:
             self._column += len(text)
             self._write(self._paint(text, GREEN))
 
-    def chart(self, candidates: Sequence[Candidate]) -> None:
+    def chart(self, bars: Sequence[Bar]) -> None:
         """A row for each candidate, time from left to right."""
-        whole = max(each.worker_ended for each in candidates) - self.zero
+        whole = max(bar.worker_ended for bar in bars) - self.zero
         cell = max(_SECOND // 5, -(-whole // (WIDTH - 8)))
         marks = [" "] * (whole // cell + 4)
         for second in range(0, whole // _SECOND + 1, 2):
             place = second * _SECOND // cell
             marks[place : place + 4] = f"{second} s".ljust(4)
         self.line(f"\n{'':6}{self._paint(''.join(marks).rstrip(), DIM)}")
-        for each in candidates:
-            instants = (each.began, each.worker_began, each.worker_ended)
-            began, work, end = ((at - self.zero) // cell for at in instants)
+        for bar in bars:
+            began, work, end = ((at - self.zero) // cell for at in (bar.began, bar.worker_began, bar.worker_ended))
             waits, works = self._paint("·" * (work - began), YELLOW), self._paint("█" * (end - work), GREEN)
-            sign = self._paint("✗", RED) if each.is_killed else "■"
-            self.line(f"{self._paint(each.name.ljust(4), BOLD)}  {' ' * began}{waits}{works}{sign}")
+            sign = self._paint("✗", RED) if bar.is_killed else "■"
+            self.line(f"{self._paint(bar.name.ljust(4), BOLD)}  {' ' * began}{waits}{works}{sign}")
         self.line(f"{'':6}█ its worker runs   · waits   ✗ killed   ■ stopped", DIM)
 
     def measured(self, what: str, ns: int) -> None:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kleader import system
-from kleader.cli.demo_picture import BOLD, GREEN, RED, YELLOW
+from kleader.cli.demo_picture import BOLD, GREEN, RED, YELLOW, Bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,8 @@ class Story:
         third = self._leader()
         self._act()
         self._stop(third)
-        picture.chart([*self._candidates.values()])
+        everyone = self._candidates.values()
+        picture.chart([Bar(e.name, e.began, e.worker_began, e.worker_ended, e.is_killed) for e in everyone])
         gaps = second.worker_began - first.worker_ended, third.worker_began - second.worker_ended
         picture.measured(f"{first.name} was killed → {second.name}'s worker runs", gaps[0])
         picture.measured(f"{second.name}'s worker had ended → {third.name}'s worker runs", gaps[1])

@@ -15,6 +15,7 @@ from kleader.election.request import Request
 from kleader.exits import NOT_DONE
 from kleader.kube.client import FIELD_MANAGER
 from kleader.kube.errors import ForbiddenError, LockError
+from kleader.kube.metadata import string_map
 from kleader.locks import file_lock
 from kleader.locks.candidate_registry import registry_name
 from kleader.locks.rbac import request_permissions
@@ -189,8 +190,7 @@ async def _write_request(
         writer = part.field_manager(observed.base)
         if writer not in {"", FIELD_MANAGER}:  # client-go keeps the annotations of the holder before
             _fail_foreign(printable(f"{holder[:_MAX_HOLDER]}, written by {writer}"))
-        spec = observed.base.get("spec")
-        if to is not None and isinstance(spec, dict) and spec.get("strategy"):
+        if to is not None and string_map(observed.base.get("spec")).get("strategy"):
             why = f"the control plane chooses the leader of the lock {lock.query.name}"
             fail(f"{why}: use kleader resign", NOT_DONE)
         target = await choose_standby(lock, to or "", holder) if chooses else to or ""

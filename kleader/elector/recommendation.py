@@ -20,7 +20,7 @@ from kleader.election.state import Phase
 from kleader.elector.best_effort import Follower
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import ForbiddenError, LockError, WatchError
-from kleader.kube.metadata import string_map
+from kleader.kube.metadata import string_map, string_maps
 from kleader.locks import candidate_registry as registry
 
 if TYPE_CHECKING:
@@ -165,7 +165,6 @@ def revision_of(found: dict[str, Any]) -> Revision | None:
     """The revision of a ReplicaSet; None if no Deployment owns it."""
     metadata = string_map(found.get("metadata"))
     number = string_map(metadata.get("annotations")).get(_REVISION)
-    owners = metadata.get("ownerReferences")
-    uids = [owner.get("uid") for owner in map(string_map, owners if isinstance(owners, list) else ())]
+    uids = [owner.get("uid") for owner in string_maps(metadata.get("ownerReferences"))]
     is_number = isinstance(number, str) and re.fullmatch(r"\d{1,18}", number, re.ASCII)
     return Revision(str(uids[0]), int(str(number))) if is_number and len(uids) == 1 else None

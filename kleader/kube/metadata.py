@@ -10,8 +10,11 @@ def string_map(found: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def string_maps(found: object) -> list[dict[str, Any]]:
+    """A field that should be a list of objects, such as owners or causes, without what is no object."""
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
 def owner_names(metadata: dict[str, Any]) -> list[str]:
     """The owners of an object, as ``KIND NAME``."""
-    owners = metadata.get("ownerReferences")
-    named = [owner for owner in owners if isinstance(owner, dict)] if isinstance(owners, list) else []
-    return [f"{owner.get('kind')} {owner.get('name')}" for owner in named]
+    return [f"{owner.get('kind')} {owner.get('name')}" for owner in string_maps(metadata.get("ownerReferences"))]

@@ -17,7 +17,7 @@ import h11
 from kleader.election.duration import text
 from kleader.election.events import Kind
 from kleader.kube.errors import ForbiddenError, LockError
-from kleader.kube.metadata import string_map
+from kleader.kube.metadata import string_map, string_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,8 +176,7 @@ def _error_of(response: Response, target: str, server: Server) -> LockError:
 
 def _status_error(status: int, body: dict[str, Any], message: str, target: str, server: Server) -> LockError:
     details = string_map(body.get("details"))
-    listed = details.get("causes")
-    causes = [cause for cause in listed if isinstance(cause, dict)] if isinstance(listed, list) else []
+    causes = string_maps(details.get("causes"))
     reasons = {str(cause.get("reason")) for cause in causes}
     # A creation by PUT that meets an object is a 422: a Lease is not overwritten without a resourceVersion.
     exists = any(cause.get("field") == "metadata.resourceVersion" for cause in causes)

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from kleader.election.record import Record, micro_time, to_annotation
-from kleader.kube.metadata import string_map
+from kleader.kube.metadata import string_map, string_maps
 
 INCARNATION = "kleader/incarnation"  # of the term; "" (leader-for-life): the lock was released
 REQUEST = "kleader/request"  # a request to the holder
@@ -28,8 +28,7 @@ def annotation(found: dict[str, Any], name: str = INCARNATION) -> object:
 def field_manager(found: dict[str, Any], key: str = "") -> str:
     """The field manager that last wrote the record, in the annotation ``key`` or in the spec; "" if unknown."""
     path = ("f:metadata", "f:annotations", f"f:{key}") if key else ("f:spec", "f:renewTime")
-    entries = found.get("metadata", {}).get("managedFields")
-    managers = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    managers = string_maps(string_map(found.get("metadata")).get("managedFields"))
     owners = [manager for manager in managers if _has_path(manager.get("fieldsV1"), path)]
     return str(max(owners, key=lambda manager: str(manager.get("time") or ""), default={}).get("manager") or "")
 

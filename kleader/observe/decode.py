@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleader.election.record import MalformedRecordError, Record, from_annotation, from_lease_spec, parse_time
 from kleader.ipc.plan import FOR_LIFE
-from kleader.kube.metadata import string_map
+from kleader.kube.metadata import string_map, string_maps
 from kleader.kube.pod_owner import owner_of
 from kleader.locks import candidate_registry, lock_annotations, run_history
 from kleader.locks.annotation_lock import LEADER
@@ -68,7 +68,7 @@ def _pod_owned(found: dict[str, Any]) -> LockSnapshot | None:
     """A ConfigMap without a Pod as its owner is a lock only if a kleader wrote it."""
     metadata = found["metadata"]
     incarnation = string_map(metadata.get("annotations")).get(INCARNATION)
-    owners = _dicts(metadata.get("ownerReferences"))
+    owners = string_maps(metadata.get("ownerReferences"))
     is_pod = [(owner.get("apiVersion"), owner.get("kind")) == ("v1", "Pod") for owner in owners]
     if incarnation is None and (len(owners) != 1 or not any(is_pod)):
         return None
@@ -105,7 +105,9 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
     uid, version = (str(metadata.get(key) or "") for key in ("uid", "resourceVersion"))
     annotations = string_map(metadata.get("annotations"))
     incarnation = annotations.get(INCARNATION)
-    last_write = max(_dicts(metadata.get("managedFields")), key=lambda entry: str(entry.get("time") or ""), default={})
+    last_write = max(
+        string_maps(metadata.get("managedFields")), key=lambda entry: str(entry.get("time") or ""), default={}
+    )
     record, fault, handed_over = Record(), "", False
     try:
         record = read()
@@ -128,7 +130,3 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         free_since=record.renewed if is_released else None,
         **more,
     )
-
-
-def _dicts(found: object) -> list[dict[str, Any]]:
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
