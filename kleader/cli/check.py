@@ -11,7 +11,7 @@ import click
 
 from kleader import system
 from kleader.cli import monitoring, options
-from kleader.cli.check_result import FAIL, OK, WARN, Report
+from kleader.cli.check_result import FAIL, OK, WARN, CheckReport
 from kleader.cli.command_line import CommandRunner
 from kleader.cli.console import one_line
 from kleader.cli.plan_from_params import make_plan, timings
@@ -57,7 +57,7 @@ def check(command: tuple[str, ...], output: str | None, **params: Any) -> None: 
         raise click.UsageError(
             "which lock? give --name, or the command after which it is named: kleader check [OPTIONS] -- COMMAND"
         )
-    report = Report(lambda result: None if output else click.echo(result.line))
+    report = CheckReport(lambda result: None if output else click.echo(result.line))
     _run_checks(list(command) or ["command"], params, report)
     failed = any(result.level == FAIL for result in report.results)
     if output:
@@ -69,7 +69,7 @@ def check(command: tuple[str, ...], output: str | None, **params: Any) -> None: 
     sys.exit(NOT_DONE if failed else 0)
 
 
-def _run_checks(command: list[str], params: dict[str, Any], report: Report) -> None:
+def _run_checks(command: list[str], params: dict[str, Any], report: CheckReport) -> None:
     try:
         times = timings(params)
     except click.UsageError as error:
@@ -96,7 +96,7 @@ def _run_checks(command: list[str], params: dict[str, Any], report: Report) -> N
         report.warn("lock", "there is no election: each run leads", "leave --leader-elect=false out")
 
 
-def _check_monitoring(plan: Plan, address: tuple[str, int] | None, report: Report) -> None:
+def _check_monitoring(plan: Plan, address: tuple[str, int] | None, report: CheckReport) -> None:
     if address:
         try:
             monitoring.bind(address).close()
@@ -112,7 +112,7 @@ def _check_monitoring(plan: Plan, address: tuple[str, int] | None, report: Repor
             report.add(level, what, f"{path}: {problem or 'can be written'}")
 
 
-def _check_file_system(path: str, report: Report, *, is_default: bool) -> None:
+def _check_file_system(path: str, report: CheckReport, *, is_default: bool) -> None:
     """Check where the lock file is. The file is not created, and its lock is not touched."""
     directory = os.path.dirname(path)
     while is_default and not os.path.lexists(directory):
@@ -130,7 +130,7 @@ def _check_file_system(path: str, report: Report, *, is_default: bool) -> None:
     _check_lock_file(path, report)
 
 
-def _check_directory(directory: str, path: str, report: Report, *, is_default: bool) -> bool:
+def _check_directory(directory: str, path: str, report: CheckReport, *, is_default: bool) -> bool:
     """Check the directory; False if there is nothing more to check."""
     fix = "give --lock file:PATH in a directory that you can write to"
     if not os.path.isdir(directory):
@@ -150,7 +150,7 @@ def _check_directory(directory: str, path: str, report: Report, *, is_default: b
     return True
 
 
-def _check_lock_file(path: str, report: Report) -> None:
+def _check_lock_file(path: str, report: CheckReport) -> None:
     if not os.path.lexists(path):
         report.ok("lock", f"{path} does not exist yet: the first candidate creates it")
         return

@@ -20,7 +20,7 @@ from kleader.locks import base, factory, rbac
 from kleader.locks.lease_candidate import served_version
 
 if TYPE_CHECKING:
-    from kleader.cli.check_result import Report
+    from kleader.cli.check_result import CheckReport
     from kleader.ipc.plan import Plan
     from kleader.locks.object_lock import ObjectLock
     from kleader.locks.rbac import Permission
@@ -31,7 +31,7 @@ _GRANT = "grant it in a Role: kleader manifest prints one"
 _SECOND = 1_000_000
 
 
-async def check(plan: Plan, report: Report) -> None:
+async def check(plan: Plan, report: CheckReport) -> None:
     """Add the results of all checks in the cluster."""
     credentials = api_access.credentials_of(plan.api, lambda warning: report.warn("API", warning))
     try:
@@ -52,7 +52,7 @@ async def check(plan: Plan, report: Report) -> None:
 
 
 class _ClusterChecks:
-    def __init__(self, plan: Plan, api: ApiClient, report: Report) -> None:
+    def __init__(self, plan: Plan, api: ApiClient, report: CheckReport) -> None:
         self.plan, self.api, self.report = plan, api, report
         self._locks = factory.component_locks(
             plan.lock, base.Place(api, plan.namespace, plan.name, plan.labels, force=plan.force)

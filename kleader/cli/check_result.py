@@ -26,7 +26,7 @@ class CheckResult(NamedTuple):
         return f"{self.level:4}  " + one_line(f"{self.check}: {self.message}{f'; {self.mend}' if self.mend else ''}")
 
 
-class Report:
+class CheckReport:
     """The results, each shown as it comes."""
 
     def __init__(self, show: Callable[[CheckResult], None]) -> None:

@@ -39,7 +39,7 @@ async def _standbys(params: Mapping[str, Any]) -> list[str]:
         name, namespace = params["argument"] or params["name"], params["namespace"] or api.credentials.namespace
         seconds = params.get("request_timeout") or _REQUEST_SECONDS
         known = await waiting.registered(api, namespace, name, params["lock"][0], seconds)
-        return [each.identity for each in known if each.is_ready]
+        return [entry.identity for entry in known if entry.is_ready]
 
 
 async def _in_cluster(kind: str, params: Mapping[str, Any]) -> list[str]:

@@ -37,7 +37,7 @@ def clock_ns() -> int:
     return time.clock_gettime_ns(_CLOCK)
 
 
-class Candidate:
+class DemoCandidate:
     """One kleader with its worker, which writes to ``output``. Instants are of ``clock_ns``; 0: not yet."""
 
     worker_began = 0
@@ -91,7 +91,7 @@ class Story:
     def __init__(self, directory: str, picture: Picture) -> None:
         self._directory, self._picture = directory, picture
         self._lines, self._output = os.pipe()  # one for all workers, so that their lines are in order
-        self._candidates: dict[str, Candidate] = {}
+        self._candidates: dict[str, DemoCandidate] = {}
         self._overlaps = 0
 
     def play(self) -> bool:
@@ -133,20 +133,20 @@ class Story:
             except subprocess.TimeoutExpired:
                 candidate.signal(signal.SIGKILL)
 
-    def _start(self, name: str) -> Candidate:
-        self._candidates[name] = Candidate(name, self._directory, self._output)
+    def _start(self, name: str) -> DemoCandidate:
+        self._candidates[name] = DemoCandidate(name, self._directory, self._output)
         return self._candidates[name]
 
-    def _leader(self) -> Candidate:
+    def _leader(self) -> DemoCandidate:
         """The candidate whose worker runs, once there is one."""
 
-        def leaders() -> list[Candidate]:
+        def leaders() -> list[DemoCandidate]:
             return [each for each in self._candidates.values() if each.worker_began and not each.worker_ended]
 
         self._wait(leaders, "a leader")
         return leaders()[0]
 
-    def _kill(self, leader: Candidate) -> None:
+    def _kill(self, leader: DemoCandidate) -> None:
         number = leader.signal(signal.SIGSTOP)
         self._read(0.0)
         self._picture.event(clock_ns(), leader.name, f"KILLED: kleader and worker at once, {number} processes", RED)
@@ -154,7 +154,7 @@ class Story:
         leader.signal(signal.SIGKILL)
         leader.popen.wait()
 
-    def _stop(self, leader: Candidate) -> None:
+    def _stop(self, leader: DemoCandidate) -> None:
         self._picture.event(clock_ns(), leader.name, "SIGTERM to its kleader, which stops its worker")
         leader.popen.terminate()
         self._wait(lambda: leader.worker_ended, f"the end of {leader.name}'s worker")

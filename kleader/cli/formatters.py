@@ -164,10 +164,10 @@ def _print_candidates(status: LockStatus) -> None:
     lock = status.snapshot
     rows = [["CANDIDATE", "STATE", "PRIORITY", "WAITING", "POD", "VERSION"]]
     rows += [[printable(lock.record.holder), "leader", *[_NONE] * 4]] if lock.record.holder not in {"", UNKNOWN} else []
-    for each in lock.candidates or ():
-        waiting = age(each.since, status.at) if each.since else _UNKNOWN
-        of_run = (printable(word) or _NONE for word in (each.pod, each.version))
-        rows.append([printable(each.identity), each.state, str(each.priority), waiting, *of_run])
+    for entry in lock.candidates or ():
+        waiting = age(entry.since, status.at) if entry.since else _UNKNOWN
+        of_run = (printable(word) or _NONE for word in (entry.pod, entry.version))
+        rows.append([printable(entry.identity), entry.state, str(entry.priority), waiting, *of_run])
     _print_rows(rows)
 
 
@@ -177,7 +177,7 @@ def _print_runs(runs: Sequence[Run]) -> None:
     for run in runs:
         took = _UNKNOWN if run.seconds is None else human_duration(run.seconds)
         started = _UNKNOWN if run.started is None else timestamp(run.started)
-        names = (printable(each) or _NONE for each in (run.reason, run.key, run.identity))
+        names = (printable(name) or _NONE for name in (run.reason, run.key, run.identity))
         rows.append([started, took, str(run.status), *names])
     _print_rows(rows)
 
@@ -240,7 +240,7 @@ def _standbys(candidates: Sequence[Registered] | None) -> str:
     """How many candidates wait, by their state."""
     if candidates is None:
         return _UNKNOWN
-    count = Counter(each.state for each in candidates)
+    count = Counter(entry.state for entry in candidates)
     return ", ".join(f"{count[state]} {state}" for state in (READY, UNHEALTHY) if count[state]) or _NONE
 
 
@@ -290,7 +290,7 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "expiresInSeconds": None if status.seconds_left is None else round(status.seconds_left, 3),
         "fault": lock.fault or None,
         "runs": run_history.as_json(lock.runs),
-        "candidates": None if lock.candidates is None else [_candidate_as_json(each) for each in lock.candidates],
+        "candidates": None if lock.candidates is None else [_candidate_as_json(entry) for entry in lock.candidates],
         "objects": [
             {
                 "apiVersion": ref.api_version,

@@ -213,11 +213,11 @@ async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
     except ForbiddenError as error:
         grant = f"grant get on the Lease {registry_name(query.name)}"
         fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
-    standbys = [each for each in known if each.identity != holder]
-    ready = list(dict.fromkeys(each.identity for each in standbys if each.is_ready))
+    standbys = [entry for entry in known if entry.identity != holder]
+    ready = list(dict.fromkeys(entry.identity for entry in standbys if entry.is_ready))
     if to in ready or (ready and not to):
         return to or ready[0]
-    names = {each.identity: {each.pod, each.identity.rpartition("_")[0]} for each in standbys if each.is_ready}
+    names = {entry.identity: {entry.pod, entry.identity.rpartition("_")[0]} for entry in standbys if entry.is_ready}
     of_pod = [identity for identity, others in names.items() if to in others]
     return of_pod[0] if len(of_pod) == 1 else _refuse(standbys, to, ready, several=bool(of_pod))
 
@@ -229,7 +229,7 @@ def _refuse(standbys: Sequence[Registered], to: str, ready: Sequence[str], *, se
         what = "no standby is registered as ready"
     elif several:
         what = f"the Pod {to} has several candidates; ready: {names}"
-    elif any(each.identity == to for each in standbys):
+    elif any(entry.identity == to for entry in standbys):
         what = f"the candidate {to} is unhealthy; ready: {names}"
     never = "candidates of client-go and those with --no-register are never registered"
     fail(printable(f"{what}; {never}: {_FORCE}"), NOT_DONE)

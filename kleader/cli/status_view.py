@@ -132,7 +132,7 @@ class _Standbys:
         if system.clock() >= self._read_at:
             snapshot = statuses[0].snapshot
             (lock,), _ = await waiting.with_candidates(self._query, self._namespace, self._sources, [snapshot])
-            names = [f"{each.identity} {each.state}" for each in lock.candidates or ()]
+            names = [f"{entry.identity} {entry.state}" for entry in lock.candidates or ()]
             self._line = "" if lock.candidates is None else f"standby: {', '.join(names) or 'none'}"
             self._read_at = system.clock() + _STANDBY_SECONDS
         return self._line

@@ -62,14 +62,14 @@ def server_time(api: ApiClient) -> int:
 
 def _of(lock: LockSnapshot, registries: Sequence[dict[str, Any]], now: int) -> list[Registered]:
     name = registry.registry_name(lock.name)
-    here = [each for each in registries if each and each["metadata"]["name"] == name]
-    here = [each for each in here if each["metadata"].get("namespace") == lock.namespace]
-    found = [candidate for each in here for candidate in registry.candidates(each, now)]
-    return [each for each in registry.of_lock(found, lock.kind) if each.identity != lock.record.holder]
+    here = [entry for entry in registries if entry and entry["metadata"]["name"] == name]
+    here = [entry for entry in here if entry["metadata"].get("namespace") == lock.namespace]
+    found = [candidate for entry in here for candidate in registry.candidates(entry, now)]
+    return [entry for entry in registry.of_lock(found, lock.kind) if entry.identity != lock.record.holder]
 
 
 def _on_this_machine(lock: LockSnapshot) -> list[Registered]:
     """The kleaders that wait for a lock file, as they answer for themselves."""
     answers = status_socket.ask(lock.name, _ASK_SECONDS).received
-    waiting = [each for each in answers if each.file == lock.path and each.role in _STATES]
-    return sorted(Registered(each.identity, "file", _STATES[each.role], 0, 0) for each in waiting)
+    waiting = [answer for answer in answers if answer.file == lock.path and answer.role in _STATES]
+    return sorted(Registered(answer.identity, "file", _STATES[answer.role], 0, 0) for answer in waiting)
