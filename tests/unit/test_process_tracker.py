@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kleader.procs.process_tracker import has_survivors
+from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +24,11 @@ OTHERS = {"KLEADER_LOCK": "file"}
 
 @contextmanager
 def process(*terms: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One that was started in these terms."""
+    """One that was started in these terms, and whose environment can be read: exec closes Popen's pipe before that."""
     environment = variables | {MARKER + HERE + term: "1" for term in terms}
     with subprocess.Popen(["/bin/sleep", "600"], env=environment) as running:
         try:
+            wait_until(Path(f"/proc/{running.pid}/environ").read_bytes, "its environment")
             yield running
         finally:
             running.kill()
