@@ -64,10 +64,12 @@ def _report_missing(
     """Warn about sources that cannot be read; exit if no lock is left to show."""
     if errors and (query.kind or not any_found):
         fail(str(errors[0]), FAILED)
-    where = query.path or (f"the namespace {namespace}" if namespace else "any namespace")
-    if not any_found and (query.name or query.path):
+    where = f"the namespace {namespace}" if namespace else "any namespace"
+    if not any_found and query.path:
+        fail(f"there is no lock file {query.path}", NOT_DONE)
+    if not any_found and query.name:
         kind = f"{query.kind} " if query.kind else ""
-        fail(f"there is no {kind}lock {query.name} in {where}".replace(" lock  in ", " lock in "), NOT_DONE)
+        fail(f"there is no {kind}lock {query.name} in {where}", NOT_DONE)
     if not any_found and warn_if_none:
         warn(f"no locks found in {where}")
     for error in [] if query.name else errors:

@@ -49,7 +49,7 @@ def test_the_exit_status_has_the_answer_even_if_stdout_or_stderr_is_closed(
         found = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
         return found.returncode, found.stderr
 
-    missing = f"kleader: error: there is no file lock in {lock}\n"
+    missing = f"kleader: error: there is no lock file {lock}\n"
     assert closed("status", f"--lock=file:{lock}") == (ABSENT, missing)
     candidate(witness.command())
     witness.wait_start()
@@ -64,7 +64,7 @@ def test_a_lock_file_is_held_while_its_leader_runs_and_free_afterwards(
 ) -> None:
     missing = ask("status", f"--lock=file:{lock}")
     assert missing.returncode == ABSENT
-    assert missing.stderr == f"kleader: error: there is no file lock in {lock}\n"
+    assert missing.stderr == f"kleader: error: there is no lock file {lock}\n"
     leader = candidate(witness.command(), name="me")
     witness.wait_start()
     found = only(lock)
