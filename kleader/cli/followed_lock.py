@@ -11,7 +11,7 @@ from kleader.cli import locate
 from kleader.cli.console import RepeatedWarning, fail
 from kleader.election.duration import text
 from kleader.election.events import Kind
-from kleader.exits import FAILED
+from kleader.exits import FAILED, NOT_DONE
 from kleader.kube.client import ApiClient
 from kleader.kube.errors import LockError
 from kleader.locks import base, factory
@@ -106,6 +106,10 @@ class FollowedLock:
         if error.failure.kind in _PERMANENT:
             denied = self._permissions and error.failure.kind is Kind.DENIED
             fail(f"{error}{f'; this command needs {self._permissions}' if denied else ''}", FAILED)
+
+    def fail_missing(self) -> NoReturn:
+        """Exit, because there is no such lock at the API."""
+        fail(f"there is no {self.query.kind} lock {self.query.name} in the namespace {self.namespace}", NOT_DONE)
 
     def fail_late(self, problem: str, message: str, status: int) -> NoReturn:
         """Exit with the message and status, or with 125 if a problem kept the lock's state unknown."""

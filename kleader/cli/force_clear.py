@@ -41,7 +41,7 @@ async def clear(query: Query, timeout: float, form: str, *, now: bool, yes: bool
     try:
         async for status, changes in lock.statuses():
             if status is None:
-                fail(f"there is no {query.kind} lock {query.name}", NOT_DONE)
+                lock.fail_missing()
             if status.state is LockState.FREE:
                 formatters.print_result(status, changes, form)
                 return

@@ -61,7 +61,7 @@ async def resign(query: Query, timeout: float, form: str) -> None:
     try:
         async for status, changes in statuses:
             if asked is None:
-                asked = _leader(query, status)
+                asked = _leader(lock, status)
                 if asked.state is LockState.FREE:
                     formatters.print_result(asked, [], form)
                     return
@@ -111,7 +111,7 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
     try:
         async for status, changes in lock.statuses():
             if asked is None:
-                asked = _leader(query, status)
+                asked = _leader(lock, status)
                 to = await _ask_to_hand_over(lock, asked, to, force=force)
                 reason = f"{holder_of(asked)} has not handed the lock over"
             elif status and status.snapshot.term == asked.snapshot.term:
@@ -132,16 +132,16 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
         lock.fail_late(str(error), reason, NOT_DONE)
 
 
-def _leader(query: Query, status: LockStatus | None) -> LockStatus:
+def _leader(lock: FollowedLock, status: LockStatus | None) -> LockStatus:
     """The status, if the lock is free or its leader takes requests; exits with 1 otherwise."""
     if status is None:
-        fail(f"there is no {query.kind} lock {query.name}", NOT_DONE)
+        lock.fail_missing()
     if status.state is LockState.MALFORMED:
         fix = "its holder cannot be asked; kleader resign --force clears it"
         fail(f"{status.snapshot.fault}: {fix}", NOT_DONE)
     if status.snapshot.record.holder == UNKNOWN:
         why = "have different holders: wait until both have the same one"
-        fail(f"the two objects of the lock {query.name} {why}", NOT_DONE)
+        fail(f"the two objects of the lock {lock.query.name} {why}", NOT_DONE)
     holder = holder_of(status)
     if status.snapshot.handed_over:
         fail(f"the lock was just handed over to {holder}, which has not taken it yet: try again", NOT_DONE)

@@ -178,7 +178,8 @@ def test_resign_exits_with_1_if_the_command_does_not_stop_in_time(fleet: Fleet, 
 
 def test_resign_without_a_leader_sends_no_request(fleet: Fleet, ask: Ask) -> None:
     absent = ask("resign")
-    assert (absent.wait(), absent.err) == (NOT_DONE, "kleader: error: there is no lease lock x\n")
+    missing = f"kleader: error: there is no lease lock x in the namespace {fleet.namespace}\n"
+    assert (absent.wait(), absent.err) == (NOT_DONE, missing)
     fleet.plane.api.create(lease(fleet.namespace, "x", ""))
     free = ask("resign")
     assert (free.wait(), free.out) == (0, f"{NAME} free\n")
