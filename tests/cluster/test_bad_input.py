@@ -133,7 +133,7 @@ ANSWERS: dict[str, tuple[Callable[[], Action], str]] = {
         r"not accept kleader's credentials \(Unauthorized\): check the user in the kubeconfig \S+ \(context plane\)$",
     ),
     "forbidden": (lambda: status(403, "no"), "^no" + GRANT),
-    "forbidden-page": (lambda: page(403), "forbids it \\(403\\)" + ELSEWHERE),
+    "forbidden-page": (lambda: page(403), "forbids the request \\(403\\)" + ELSEWHERE),
     "anonymous": (
         lambda: status(403, 'User "system:anonymous" cannot'),
         r"cannot: kleader sent no credentials; check the user in the kubeconfig \S+ \(context plane\)$",

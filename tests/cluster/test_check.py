@@ -270,7 +270,7 @@ def test_check_reports_any_response_of_the_server_in_lines(
     own_plane: ControlPlane, namespace: str, proxy: HttpProxy, path: str, trials: Trials
 ) -> None:
     config = own_plane.kubeconfig(own_plane.new_user(), namespace, server=proxy.url)
-    options = ["--coordinated", "--binary-version=1.36.0", "--request-timeout=1s"]
+    options = ["--coordinated", "--binary-version=1.36.0"]
     for answer in ANSWERS.values():
         rule = proxy.on(answer, path=path, times=None)
         report = ReportHere(config, *options, POD_NAME="x-0", POD_NAMESPACE=namespace)

@@ -530,7 +530,7 @@ def test_a_config_map_without_one_owning_pod_counts_as_held_and_stays_unchanged(
     for owners, said in (
         ([], "has no owner, not one Pod"),
         (pods, "has 2 owners, not one Pod"),
-        ([other], "belongs to the ConfigMap other, which is no Pod"),
+        ([other], "belongs to the ConfigMap other, which is not a Pod"),
     ):
         found = api.create(config_map(crew.namespace, "x", owners=owners, data={"kept": "1"}))
         candidate = crew.kleader("a", "--no-wait", *PATIENT)

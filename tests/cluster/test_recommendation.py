@@ -12,6 +12,7 @@ from kleader.locks.lock_annotations import RECOMMENDED
 from kleader.locks.rbac import event_permissions, lock_permissions, registration_permissions, role_rules
 from tests.cluster.fleet import PATIENT, History, kill_whole
 from tests.support.api import path
+from tests.support.objects import owned_by
 
 if TYPE_CHECKING:
     from tests.cluster.fleet import Fleet
@@ -37,19 +38,19 @@ def recommended(history: History) -> list[str]:
     return [text.partition(" ")[2] for text in notes if text]
 
 
-def replica_set(plane: Plane, namespace: str, name: str, revision: int) -> None:
-    """One of the Deployment web."""
-    template = {"metadata": {"labels": {"set": name}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web-uid", "controller": True}
-    metadata = {"namespace": namespace, "name": name, "annotations": {REVISION: str(revision)}}
-    plane.api.create(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {**metadata, "ownerReferences": [owner]},
-            "spec": {"replicas": 0, "selector": {"matchLabels": {"set": name}}, "template": template},
-        }
-    )
+def replica_sets(plane: Plane, namespace: str, revisions: dict[str, int]) -> None:
+    """Create those of a Deployment that is there: a garbage collector of another test may run."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": "web"}}
+    deployment = plane.api.create({**made, "spec": {**spec, "paused": True}})
+    for name, revision in revisions.items():
+        metadata = {"namespace": namespace, "name": name, "annotations": {REVISION: str(revision)}}
+        owners = [{**owned_by(deployment), "controller": True}]
+        plane.api.create(
+            {**made, "kind": "ReplicaSet", "metadata": {**metadata, "ownerReferences": owners}, "spec": spec}
+        )
 
 
 def in_pod(name: str) -> dict[str, str]:
@@ -88,8 +89,7 @@ def test_a_standby_that_dies_as_it_is_recommended_costs_a_retry_period(fleet: Fl
 @pytest.mark.parametrize("template", ["new", "rolled back"])
 def test_of_equal_standbys_the_one_of_the_newest_template_leads_next(fleet: Fleet, template: str) -> None:
     """Though another one waits for longer. A rollback while the standbys wait makes the old template the newest."""
-    for name, revision in ((OLD, 1), (NEW, 2)):
-        replica_set(fleet.plane, fleet.namespace, name, revision)
+    replica_sets(fleet.plane, fleet.namespace, {OLD: 1, NEW: 2})
     admin = fleet.plane.kubeconfig(namespace=fleet.namespace)
     pod = in_pod(f"{OLD}-aaaaa")
     first = fleet.start("a", "-v", does=SLOW, timings=PATIENT, env=pod, kubeconfig=admin)
