@@ -168,6 +168,11 @@ class Heard:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         return [each for each in map(json.loads, lines) if each["type"] == kind]
 
+    def wait(self, kind: str) -> list[dict[str, Any]]:
+        """The same, once there is one: the elector notes a message after the supervisor has gone on."""
+        wait_until(lambda: self(kind), f"{kind}, heard by an elector")
+        return self(kind)
+
 
 def as_pid_1(process: Process) -> int:
     """The pid, out here, of what runs as PID 1 below this `unshare`, once it is there."""

@@ -29,7 +29,7 @@ def wait_since_start(heard: Heard, seconds: float) -> None:
 
 def forked(heard: Heard) -> int:
     """The pid of the command that electors were told of."""
-    (started,) = heard("Started")
+    (started,) = heard.wait("Started")
     (child,) = {int(each) for each in started["children"]} - {started["pid"]}
     return child
 
@@ -47,7 +47,7 @@ def test_the_command_gets_sigterm_at_stop_at_and_is_dead_by_kill_at(
     assert kleader.wait() == 255
     assert not alive(term.pid)
     assert not alive(descendant.pid)
-    (empty,) = heard("AllProcessesExited")
+    (empty,) = heard.wait("AllProcessesExited")
     assert not empty["release"]
 
 
@@ -59,7 +59,7 @@ def test_a_loss_with_kill_now_has_no_grace(scripted: Scripted, witness: Witness,
     flag.touch()
     assert kleader.wait() == 7
     assert not kleader.logged("command_stopping")
-    assert not heard("AllProcessesExited")[0]["release"]
+    assert not heard.wait("AllProcessesExited")[0]["release"]
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_renewal_moves_the_deadlines_and_only_forward(
     wait_since_start(heard, 0.2)
     flag.touch()
     assert kleader.wait() == 255
-    (empty,) = heard("AllProcessesExited")
+    (empty,) = heard.wait("AllProcessesExited")
     assert empty["at"] - empty["born"] >= 4
     assert "the renew deadline has passed" in kleader.err
 

@@ -73,7 +73,7 @@ def test_the_standby_is_dead_before_the_leading_command_starts(
     assert (first.token, second.token) == ("-", "1")
     if polite:
         assert witness.now(first).main.ended, "it had the time to wind down"
-    (started,) = heard("Started")
+    (started,) = heard.wait("Started")
     assert len(started["children"]) == 2, "the elector and the command, which waits at its gate"
     end(kleader)
     witness.check(terms=2)
@@ -179,8 +179,9 @@ def test_a_term_that_ends_while_the_standby_stops_starts_no_command(
     assert kleader.wait() == status
     assert not alive(first.pid)
     assert not alive(other.pid)
-    assert len(heard("AllProcessesExited")[0]["children"]) == 1
-    assert heard("AllProcessesExited")[0]["release"] == (end != "lost")
+    (told,) = heard.wait("AllProcessesExited")
+    assert len(told["children"]) == 1
+    assert told["release"] == (end != "lost")
     witness.check(terms=1)
 
 

@@ -126,7 +126,7 @@ def test_a_loss_while_the_command_stops_prevents_the_release(
     kleader.wait_log("command_stopping")
     lost.touch()
     assert kleader.wait() == LEADERSHIP_LOST
-    (empty,) = heard("AllProcessesExited")
+    (empty,) = heard.wait("AllProcessesExited")
     assert not empty["release"]
 
 
