@@ -105,7 +105,8 @@ def test_the_elector_kills_the_commands_group_when_its_killer_fails(
     monkeypatch.setattr(tracker, "_find", fails)
     assert tracker.kill_until_none()
     wait_gone(command.pid, int(command.out))
-    assert other.running
+    other.signal(signal.SIGTERM)
+    assert other.wait() == -signal.SIGTERM, "SIGKILL was not sent before"
 
 
 def test_last_resort_continues_after_any_exception_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
