@@ -1,30 +1,61 @@
-"""One HTTP/1.1 connection over TCP and TLS, on asyncio and h11. A request is sent once and never repeated.
+"""Where an API server is reached, and one HTTP/1.1 connection to it over TCP and TLS, on asyncio and h11.
 
-The ``kubernetes`` package's urllib3 repeats idempotent requests, bounds only the time between two bytes, and takes more
-memory than a waiting candidate may.
+A request is sent once and never repeated. The ``kubernetes`` package's urllib3 repeats idempotent requests, bounds only
+the time between two bytes, and takes more memory than a waiting candidate may.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h11
 
 from kleader.kube.dial import dial
-from kleader.kube.proxy import open_tunnel
+from kleader.kube.errors import SetUpError
+from kleader.kube.proxy import Proxy, open_tunnel, proxy_for
 from kleader.kube.timeout import within
+from kleader.kube.tls import server_context
+from kleader.kube.urls import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from kleader.kube.endpoint import Endpoint
+    import ssl
+    from collections.abc import AsyncGenerator, Mapping
 
 MAX_RESPONSE_BYTES = 4 << 20  # of one response or one watch event; etcd's objects end at 2 MB
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # a dead peer is noticed in a minute
 
 Headers = list[tuple[str, str]]
+
+
+class Endpoint(NamedTuple):
+    """An API server."""
+
+    host: str
+    port: int
+    authority: str  # of the Host header
+    prefix: str  # of every path
+    tls: ssl.SSLContext | None
+    server_name: str  # that the certificate must show
+    proxy: Proxy | None
+
+
+def endpoint_of(access: Mapping[str, Any]) -> Endpoint:
+    """The API server of an access (kleader.kube.kubeconfig) without userinfo. SetUpError: it cannot be used."""
+    parsed = parse_url(access["server"])
+    if not parsed or parsed[0].scheme not in {"http", "https"}:
+        raise SetUpError(f"invalid API server URL {access['server']!r}: write it as https://HOST:PORT")
+    url, host, port = parsed
+    return Endpoint(
+        host,
+        port,
+        url.netloc,
+        url.path.rstrip("/"),
+        server_context(access) if url.scheme == "https" else None,
+        access.get("server_name") or host,
+        proxy_for(access, url.scheme, host, port),
+    )
 
 
 class Response(NamedTuple):

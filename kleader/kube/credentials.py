@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleader import __version__
 from kleader.kube import kubeconfig
-from kleader.kube.endpoint import endpoint_of
+from kleader.kube.connection import endpoint_of
 from kleader.kube.errors import SetUpError
 from kleader.kube.responses import Server, ServerWarnings
 from kleader.kube.timeout import within
@@ -25,18 +25,10 @@ from kleader.kube.urls import host_port, without_userinfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kleader.kube.connection import Headers
-    from kleader.kube.endpoint import Endpoint
+    from kleader.kube.connection import Endpoint, Headers
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/"
-_GOARCH = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "i386": "386",
-    "i686": "386",
-    "armv7l": "arm",
-    "loongarch64": "loong64",
-}
+_GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}
 _MACHINE = os.uname().machine
 USER_AGENT = (
     f"kleader/{__version__} ({sys.platform}/{_GOARCH.get(_MACHINE, _MACHINE)}) leader-election"  # as client-go's

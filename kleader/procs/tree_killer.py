@@ -12,7 +12,6 @@ from kleader import system
 from kleader.procs import cgroup
 from kleader.procs.bystanders import Bystanders
 from kleader.procs.killer import kill_round
-from kleader.procs.reap import reap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,20 @@ LOG_EVERY = 10.0  # seconds
 _FIRST_PAUSE, _MAX_PAUSE = 0.004, 0.05  # seconds between two rounds
 _MAX_REAPED = 1000  # at once
 _DYING_SECONDS = 0.05  # past kill_at, in which an ordinary tree is dead
+
+
+def reap(most: int) -> list[tuple[int, int]]:
+    """Pid and waitpid's status of the children that have ended or were stopped since; ``most`` at most."""
+    found: list[tuple[int, int]] = []
+    while len(found) < most:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            break
+        if pid == 0:
+            break
+        found.append((pid, status))
+    return found
 
 
 class KillDeadline(Protocol):

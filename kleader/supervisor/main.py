@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 
 from kleader import system
-from kleader.procs.reap import reap
+from kleader.procs.tree_killer import reap
 from kleader.supervisor.signals import wanted
 from kleader.supervisor.state_machine import RunStateMachine
 

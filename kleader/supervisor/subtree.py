@@ -17,8 +17,7 @@ from kleader import system
 from kleader.backoff import Backoff
 from kleader.exits import FAILED, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from kleader.ipc.spawn import fork
-from kleader.procs.reap import reap
-from kleader.procs.tree_killer import ProcessTree, TreeKiller
+from kleader.procs.tree_killer import ProcessTree, TreeKiller, reap
 from kleader.supervisor.child import MAX_FAILURE_BYTES, become, shell_status
 from kleader.supervisor.child_process import ChildProcess
 from kleader.supervisor.deadline import Deadline

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from kleader.kube.connection import Endpoint
     from kleader.kube.credentials import Credentials
-    from kleader.kube.endpoint import Endpoint
 
 MUCH = 1 << 20
 TEXTS = {

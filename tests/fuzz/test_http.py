@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kleader.kube import client, responses
-from kleader.kube.connection import Connection
-from kleader.kube.endpoint import Endpoint
+from kleader.kube.connection import Connection, Endpoint
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.responses import ServerWarnings
 from kleader.locks.base import Place

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import assume
 
 from kleader.kube import credentials, kubeconfig
-from kleader.kube.endpoint import endpoint_of
+from kleader.kube.connection import endpoint_of
 from kleader.kube.errors import SetUpError
 from kleader.kube.urls import without_userinfo
 from tests.fuzz.foreign import foreign

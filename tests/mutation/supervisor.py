@@ -203,7 +203,7 @@ MUTANTS = [
     ),
     Guard(
         "processes that die all the time delay no deadline",
-        "procs.reap:reap",
+        "procs.tree_killer:reap",
         "len(found) < most",
         "True",
         "unit/test_elector_process.py::test_no_more_children_are_reaped_in_a_turn_than_the_maximum",

@@ -10,7 +10,7 @@ import pytest
 
 from kleader.election.events import Kind
 from kleader.kube.client import ApiClient
-from kleader.kube.endpoint import Endpoint
+from kleader.kube.connection import Endpoint
 from kleader.kube.errors import LockError
 from kleader.kube.responses import Server, ServerWarnings
 from tests.support.processes import PATIENCE

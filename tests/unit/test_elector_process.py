@@ -16,8 +16,7 @@ from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
 from kleader.ipc.spawn import Launcher
 from kleader.log import Log
-from kleader.procs.reap import reap
-from kleader.procs.tree_killer import ProcessTree
+from kleader.procs.tree_killer import ProcessTree, reap
 from kleader.supervisor.child import Child
 from kleader.supervisor.elector_process import ElectorProcess
 from kleader.supervisor.states import RunState
