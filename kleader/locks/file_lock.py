@@ -37,8 +37,8 @@ class LockFileError(OSError):
 # --- the file
 
 
-def directory() -> str:
-    """The directory of this user's lock files, whatever the environment. LockFileError if there is none.
+def user_directory() -> str:
+    """The directory of this user's lock files, whatever the environment; "" if there is none.
 
     cron, a terminal and a service must find the same one, in a login session and after it: so it is not in /tmp, which
     a service may have for itself, and not in $XDG_RUNTIME_DIR.
@@ -47,9 +47,7 @@ def directory() -> str:
     if user == 0:
         return "/run/kleader"
     home = _home(user)
-    if not os.path.isabs(home) or not os.path.isdir(home):
-        raise LockFileError(f"user {user} has no home directory to keep the lock file in: give --lock file:PATH")
-    return os.path.join(home, ".local/state/kleader")
+    return os.path.join(home, ".local/state/kleader") if os.path.isabs(home) and os.path.isdir(home) else ""
 
 
 @functools.cache  # the user database may be on a network, and a candidacy must not wait for it
@@ -64,7 +62,12 @@ def _home(user: int) -> str:
 
 def default_path(namespace: str, name: str) -> str:
     """NAMESPACE.NAME.lock in the user's directory. LockFileError."""
-    return f"{directory()}/{namespace}.{name}.lock"
+    place = user_directory()
+    if not place:
+        raise LockFileError(
+            f"user {os.geteuid()} has no home directory to keep the lock file in: give --lock file:PATH"
+        )
+    return f"{place}/{namespace}.{name}.lock"
 
 
 def open_lock(path: str) -> int:
@@ -91,14 +94,6 @@ def open_lock(path: str) -> int:
         os.close(fd)
         raise LockFileError(problem)
     return fd
-
-
-def user_directory() -> str:
-    """As :func:`directory`; "" if there is none."""
-    try:
-        return directory()
-    except LockFileError:
-        return ""
 
 
 def _make_user_directory(path: str) -> None:

@@ -194,7 +194,7 @@ def test_other_users_cannot_open_the_files_that_lock_paths(lock: Path) -> None:
 def test_a_path_lock_file_that_another_user_may_have_made_is_not_used(
     lock: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(file_lock, "directory", lambda: str(lock.parent / "none" / "kleader"))
+    monkeypatch.setattr(file_lock, "user_directory", lambda: str(lock.parent / "none" / "kleader"))
     own, beside = lock.parent / "none" / "kleader.paths", lock.parent / "kleader.paths"
     own.parent.mkdir()
     (lock.parent / "elsewhere").touch(0o600)
@@ -226,7 +226,7 @@ def test_a_lock_file_beside_its_users_directory_is_accepted(
     if not place.exists():
         place.parent.mkdir()
         place.symlink_to(lock.parent / "run")
-    monkeypatch.setattr(file_lock, "directory", lambda: str(lock.parent / "run" / "kleader"))
+    monkeypatch.setattr(file_lock, "user_directory", lambda: str(lock.parent / "run" / "kleader"))
     path = str(place / "l")
     fds = path_lock.open_path_locks(path)
     try:

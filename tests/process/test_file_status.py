@@ -103,7 +103,7 @@ def test_the_lock_files_of_the_default_directory_are_shown_by_namespace(processe
     place.mkdir()
     for name in ("default.a.lock", "default.b.lock", "jobs.c.lock", "other"):
         (place / name).touch()
-    script = f"import sys; from kleader.locks import file_lock; file_lock.directory = lambda: {str(place)!r}; "
+    script = f"import sys; from kleader.locks import file_lock; file_lock.user_directory = lambda: {str(place)!r}; "
     script += "from kleader.cli.main import main; sys.argv[0] = 'kleader'; main()"
 
     def shown(*args: str) -> str:

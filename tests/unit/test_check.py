@@ -122,7 +122,7 @@ def test_a_missing_home_directory_for_the_lock_file_fails(monkeypatch: pytest.Mo
 def test_the_default_lock_file_is_reported_to_exclude_only_one_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_lock, "directory", lambda: f"{tmp_path}/state/kleader")
+    monkeypatch.setattr(file_lock, "user_directory", lambda: f"{tmp_path}/state/kleader")
     result = invoke("--lock=file", "--name=x")
     assert result.exit_code == 0
     assert f"only candidates of user {os.geteuid()} exclude each other" in said(result, "users")
@@ -131,7 +131,7 @@ def test_the_default_lock_file_is_reported_to_exclude_only_one_user(
 
 def test_a_default_directory_that_others_can_write_to_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "kleader"
-    monkeypatch.setattr(file_lock, "directory", lambda: str(place))
+    monkeypatch.setattr(file_lock, "user_directory", lambda: str(place))
     place.mkdir()
     place.chmod(0o777)
     result = invoke("--lock=file", "--name=x")
