@@ -79,10 +79,12 @@ def install(root: Path, destdir: str = "", wheelhouse: str = "") -> Path:
     tree = lib / f"kleader-{version()}-{digest()}"
     lib.mkdir(parents=True, exist_ok=True)
     if not tree.exists():
-        print(f"installing {tree}: fetching and compiling take a minute", flush=True)
+        print(f"installing {tree}; it takes a minute, or several on a busy machine", flush=True)
         with tempfile.TemporaryDirectory(prefix=".kleader-", dir=lib) as scratch:
             new = Path(scratch, "tree")
+            print("fetching the packages", flush=True)
             build(new, wheelhouse)
+            print("compiling", flush=True)
             compileall.compile_dir(
                 new, quiet=1, workers=0, stripdir=scratch + "/tree", prependdir=_runs_at(tree, destdir)
             )

@@ -36,7 +36,7 @@ USER_AGENT = (
 _READER_TIMEOUT = 60.0  # seconds; an exec plugin may ask a cloud
 _REFRESH_AFTER = 0.8  # of a credential's lifetime
 _NO_CLUSTER = (
-    "no Kubernetes cluster is configured: give --kubeconfig or set KUBECONFIG,"
+    "no Kubernetes cluster is configured: give --kubeconfig or set KUBECONFIG, put a kubeconfig into ~/.kube/config,"
     " run it in a Pod with a service account, or use --lock file on one machine"
 )
 

@@ -76,7 +76,8 @@ class Shell:
     def __init__(self, plane: Plane, kubectl: Path, directory: Path, processes: Processes) -> None:
         self.plane, self._directory, self._processes = plane, directory, processes
         stub = "#!/bin/sh\necho ran"
-        names = ("programs/celery", "nightly-report", "nightly", "feed", "maintenance", "importer", "migrate", "report")
+        names = ["programs/celery", "nightly-report", "poll-mail", "nightly", "feed"]
+        names += ["maintenance", "importer", "migrate", "report"]
         programs = dict.fromkeys(names, stub)
         programs["programs/kleader"] = PROGRAM.format(python=sys.executable, here=os.getcwd())  # noqa: PTH109
         (directory / "programs").mkdir()

@@ -28,7 +28,9 @@ FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 SURROUNDINGS: dict[str, str | None] = dict.fromkeys(
     ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTPS_PROXY", "https_proxy", "POD_NAMESPACE", "NO_PROXY", "no_proxy"),
 )
-NO_CLUSTER = "no Kubernetes cluster is configured: give --kubeconfig or set KUBECONFIG"
+NO_CLUSTER = (
+    "no Kubernetes cluster is configured: give --kubeconfig or set KUBECONFIG, put a kubeconfig into ~/.kube/config"
+)
 
 
 def run(
