@@ -99,12 +99,12 @@ def test_transfer_to_an_unknown_candidate_is_refused_before_the_leader_stops(
     best = ask("transfer", user=user)
     if registration == "on":
         assert best.wait() == 0, best.err
-        assert fleet.witness.wait_start(2).identity == "beat-1"
     else:
         assert best.wait() == NOT_DONE
         assert leader.running
         assert REQUEST not in fleet.lease()["metadata"]["annotations"]
         assert ask("transfer", "--to=beat-1", "--force", user=user).wait() == 0
+    assert fleet.witness.wait_start(2).identity == "beat-1"
     fleet.witness.check(terms=2)
 
 
