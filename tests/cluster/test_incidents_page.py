@@ -31,9 +31,10 @@ def standby(fleet: Fleet, leader: str = "beat-1") -> Process:
 
 
 def led_by(fleet: Fleet, process: Process) -> None:
-    """Return once this candidate has started the second command."""
+    """Return once this candidate has started the second command, and its elector's line is written too."""
     fleet.witness.wait_start(2)
     process.wait_log("command_started")
+    process.wait_log("acquired")
 
 
 def the_leader_is_killed(fleet: Fleet, *_: object) -> list[Process]:

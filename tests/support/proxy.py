@@ -78,12 +78,12 @@ class Proxy(LoopThread):
 
         async def change() -> None:
             self.mode, self._seconds = mode, seconds
+            if mode == "refuse":
+                self._deafen()  # first: a client that was reset connects again at once
             for link in list(self._links):
                 if mode in {"reset", "refuse"} or link.lossy:
                     await link.reset()
-            if mode == "refuse":
-                self._deafen()
-            else:
+            if mode != "refuse":
                 self._listen()
             self._switched.set()
             self._switched = asyncio.Event()
