@@ -212,6 +212,6 @@ def test_an_unhealthy_leaders_next_candidacy_has_a_new_incarnation(
     wait_until(lambda: len(heard("Assign")) == 2, "another candidacy")
     first, second = heard("Assign")
     assert second["term"] == first["term"] + 1
-    assert second["at"] - heard("AllProcessesExited")[0]["at"] >= 2.9
+    assert second["at"] - heard("AllProcessesExited")[0]["at"] > 2, "3 s, less what the first message took"
     assert first["incarnation"] != second["incarnation"]
     end(kleader, 128 + signal.SIGTERM)
