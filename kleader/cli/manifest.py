@@ -93,6 +93,15 @@ Examples:
             is_flag=True,
             brief=False,
         ),
+        options.workload(
+            "--kube-version",
+            "The cluster's version. Fields that it does not know are left out; objects that it does not know are"
+            " refused.",
+            type=types.minor_version,
+            metavar="1.N",
+            show_default="1.29 or newer",
+            brief=False,
+        ),
     )
 )
 @run_options(without=NOT_IN_A_POD)
@@ -109,6 +118,7 @@ def manifest(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 -
         raise click.UsageError("--lock file does not work between Pods, which share no file: choose another lock type")
     plan, warnings = make_plan(list(command), {**params, **NOT_IN_A_POD}, for_pods=True)
     _check(plan, params["image"], params["inject"])
+    _check_version(params["kube_version"], flow_schema=params["flow_schema"])
     if params["image_volume"] and params["inject"] is None:
         raise click.UsageError("--image-volume needs --inject IMAGE: it says how that image is mounted")
     for warning in [*warnings, _RISK] if plan.pod_label else warnings:
@@ -139,6 +149,12 @@ def _check(plan: Plan, image: str | None, inject: str | None) -> None:
         "".join(plan.command).encode()
     except UnicodeEncodeError:
         raise click.UsageError("the command is not UTF-8 text, so YAML cannot express it") from None
+
+
+def _check_version(minor: int | None, *, flow_schema: bool) -> None:
+    what, needed = ("--flow-schema", 29) if flow_schema else ("a PodDisruptionBudget of policy/v1", 21)
+    if minor is not None and minor < needed:
+        raise click.UsageError(f"--kube-version 1.{minor}: {what} needs Kubernetes 1.{needed}")
 
 
 def _run_arguments(plan: Plan) -> list[str]:

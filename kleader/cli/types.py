@@ -172,6 +172,12 @@ def version(value: str) -> str:
     return value
 
 
+def minor_version(value: str) -> int:
+    """The minor number of a Kubernetes version, as 25 of 1.25, v1.25.3 or 1.25+."""
+    match = re.fullmatch(r"v?1\.(\d{1,4})([.+-].*)?", value)
+    return int(match[1]) if match else _refuse(value, "is not a Kubernetes version: write it as 1.25")
+
+
 def strategy(value: str) -> str:
     """A CoordinatedLeaseStrategy: the control plane's own, or a qualified name with a domain."""
     valid = value == STRATEGY or ("/" in value and _is_label_key(value))

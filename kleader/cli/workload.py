@@ -26,6 +26,7 @@ _PRECEDENCE = 200  # that of kube-system's elections; other requests of service 
 _MAX_SERVICE_NAME = 63 - len("-leader")  # characters
 _MIN_READY_SECONDS = 5  # a candidate starts, reads the lock, waits for a second, and writes its entry
 _PROBE_TIMEOUT = 5  # seconds: an overloaded node answers late, and restarts would load it more
+_EVICTION_POLICY_SINCE = 26  # Kubernetes 1.26; an older API server refuses the field
 _TMP_SIZE = "256Mi"  # a Pod that writes more is evicted before it fills the node's disk
 
 _TREE_SIZE = "256Mi"  # kleader's, and a copy of it that is being replaced
@@ -49,6 +50,7 @@ class Workload(NamedTuple):
     memory: str
     run_as_user: int | None  # None: the image's own user
     writable_root: bool
+    kube_version: int | None  # the minor number of the cluster's version; None: it knows all that is printed
     inject: str | None  # the image of kleader, where the container's has none
     image_volume: bool
 
@@ -62,7 +64,7 @@ def objects(plan: Plan, arguments: Sequence[str], workload: Workload) -> list[Ob
         _object(f"{_RBAC}/v1", "Role", plan, rules=rbac.role_rules(_needed(plan))),
         _object(f"{_RBAC}/v1", "RoleBinding", plan, roleRef=role, subjects=[subject]),
         _object("apps/v1", "Deployment", plan, spec=_deployment(plan, arguments, workload)),
-        _object("policy/v1", "PodDisruptionBudget", plan, spec=_disruption(plan)),
+        _object("policy/v1", "PodDisruptionBudget", plan, spec=_disruption(plan, workload.kube_version)),
     ]
     return [*objects, _service(plan)] if plan.pod_label else objects
 
@@ -133,12 +135,15 @@ def _selector(plan: Plan) -> Object:
     return {"matchLabels": _selected(plan)}
 
 
-def _disruption(plan: Plan) -> Object:
+def _disruption(plan: Plan, kube_version: int | None) -> Object:
     """A drain evicts one Pod at a time, and waits for its replacement.
 
     A Pod that is not ready may always be evicted: Pods that cannot start or cannot reach the API block no drain.
     """
-    return {"maxUnavailable": 1, "selector": _selector(plan), "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    spec = {"maxUnavailable": 1, "selector": _selector(plan)}
+    if kube_version is None or kube_version >= _EVICTION_POLICY_SINCE:
+        spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+    return spec
 
 
 def _deployment(plan: Plan, arguments: Sequence[str], workload: Workload) -> Object:

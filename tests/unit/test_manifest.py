@@ -284,6 +284,27 @@ def test_a_pod_that_is_not_ready_holds_up_no_drain() -> None:
     assert printed()["PodDisruptionBudget"]["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
+@pytest.mark.parametrize(("version", "known"), [("1.21", False), ("v1.25.16-eks-1", False), ("1.26", True)])
+def test_an_old_cluster_gets_no_field_that_it_refuses(version: str, *, known: bool) -> None:
+    spec = printed(f"--kube-version={version}")["PodDisruptionBudget"]["spec"]
+    assert ("unhealthyPodEvictionPolicy" in spec) is known
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["--kube-version=1.28", "--flow-schema"], "--flow-schema needs Kubernetes 1.29"),
+        (["--kube-version=1.20"], "a PodDisruptionBudget of policy/v1 needs Kubernetes 1.21"),
+        (["--kube-version=new"], "'new' is not a Kubernetes version: write it as 1.25"),
+    ],
+)
+def test_an_object_that_an_old_cluster_refuses_is_not_printed(given: list[str], why: str) -> None:
+    refused = invoke(*given, "--", "./worker")
+    assert refused.exit_code == 2
+    assert why in refused.output
+    assert refused.stdout == ""
+
+
 def test_the_token_is_mounted_into_these_pods_alone_and_no_services_variables_are_set() -> None:
     assert printed()["ServiceAccount"]["automountServiceAccountToken"] is False
     assert pod()["automountServiceAccountToken"] is True
