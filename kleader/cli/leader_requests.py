@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, NoReturn
 
 from kleader import system
@@ -16,8 +17,8 @@ from kleader.exits import NOT_DONE
 from kleader.kube.client import FIELD_MANAGER
 from kleader.kube.errors import ForbiddenError, LockError
 from kleader.kube.metadata import string_map
+from kleader.locks import candidate_registry as registry
 from kleader.locks import file_lock
-from kleader.locks.candidate_registry import registry_name
 from kleader.locks.rbac import request_permissions
 from kleader.log import printable
 from kleader.observe.file_source import FileSource
@@ -108,6 +109,7 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
     """
     lock, reason = followed(query, timeout, transfers=True), "no leader was asked"
     asked: LockStatus | None = None
+    handed = False
     try:
         async for status, changes in lock.statuses():
             if asked is None:
@@ -120,16 +122,28 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
             elif status is None or status.state in {LockState.FREE, LockState.MALFORMED}:
                 reason = f"{holder_of(asked)} ended its term without a handover, and {to} does not lead"
             elif status.snapshot.handed_over and status.snapshot.record.holder == to:
-                reason = f"{to} has not taken the lock"
+                reason, handed = f"{to} has not taken the lock", True
                 for change in changes if not form else []:
                     warn(change.sentence)
             elif status.snapshot.record.holder == to:
                 formatters.print_result(status, changes, form)
                 return
             else:
+                await _remove_dead(lock, to if handed else "")
                 fail(f"{reason}: {holder_of(status)} leads instead", NOT_DONE)
     except TimeIsUpError as error:
+        await _remove_dead(lock, to if handed else "")
         lock.fail_late(str(error), reason, NOT_DONE)
+
+
+async def _remove_dead(lock: FollowedLock, identity: str) -> None:
+    """Take a candidate that did not take the lock off the list, so that no leader is asked to name it again.
+
+    If it is alive, its next renewal of the entry brings it back. Without the permission the entry stays until it is out
+    of date.
+    """
+    with contextlib.suppress(LockError):
+        await registry.remove(lock.api, lock.namespace, lock.query.name, identity, lock.query.request_timeout)
 
 
 def _leader(lock: FollowedLock, status: LockStatus | None) -> LockStatus:
@@ -211,7 +225,7 @@ async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
     try:
         known = await registered(lock.api, lock.namespace, query.name, query.kind, query.request_timeout)
     except ForbiddenError as error:
-        grant = f"grant get on the Lease {registry_name(query.name)}"
+        grant = f"grant get on the Lease {registry.registry_name(query.name)}"
         fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
     standbys = [entry for entry in known if entry.identity != holder]
     ready = list(dict.fromkeys(entry.identity for entry in standbys if entry.is_ready))

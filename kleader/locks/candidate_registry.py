@@ -121,6 +121,14 @@ async def read_registry(api: ApiClient, namespace: str, lock_name: str, timeout:
     return found if is_registry(found) else {}
 
 
+async def remove(api: ApiClient, namespace: str, lock_name: str, identity: str, timeout: float) -> None:
+    """Take the entries of a candidate out, until it writes its next one. LockError."""
+    found = await read_registry(api, namespace, lock_name, timeout)
+    entries = {key: None for key, entry in _entries(found).items() if entry.identity == identity}
+    if entries:
+        await api.call("PATCH", target(namespace, lock_name), {"metadata": {"annotations": entries}}, timeout)
+
+
 def target(namespace: str, lock_name: str = "") -> str:
     """The path of the Lease, or without a name of all Leases."""
     collection = f"/apis/coordination.k8s.io/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/leases"

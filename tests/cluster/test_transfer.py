@@ -233,6 +233,21 @@ def test_transfer_exits_with_1_if_the_named_candidate_is_killed_while_it_acquire
     fleet.witness.check(terms=2)
 
 
+def test_a_standby_that_did_not_take_the_lock_is_not_chosen_again(fleet: Fleet, ask: Ask) -> None:
+    """It was killed, and is listed for minutes: a second transfer would leave no leader for a lease duration again."""
+    fleet.start("a", "--on-loss=wait")
+    fleet.witness.wait_start()
+    kill_whole(fleet.registered("b", behind="a"))
+    failed = ask("transfer")
+    assert failed.wait() == NOT_DONE
+    assert "b has not taken the lock" in failed.err
+    assert fleet.witness.wait_start(2).identity == "a"
+    refused = ask("transfer")
+    assert refused.wait() == NOT_DONE
+    assert "no standby is registered as ready" in refused.err
+    fleet.witness.check(terms=2)
+
+
 @pytest.mark.parametrize("when", ["asked", "stopping", "given"])
 def test_transfer_survives_the_death_of_the_elector_at_any_step(
     own_plane: ControlPlane, fleet: Fleet, ask: Ask, when: str
