@@ -28,7 +28,7 @@ class Round(NamedTuple):
 
 
 def kill_round(processes: Iterable[Process]) -> Round:
-    """SIGKILL once, as soon as it is found, for each process that is not dead, and for the process group it leads."""
+    """SIGKILL once for each process that is not dead, as soon as it is found."""
     result = Round(set(), set(), [])
     for process in processes:
         result.found.add(process.pid)

@@ -41,7 +41,7 @@ def reap(most: int) -> list[tuple[int, int]]:
 
 
 class KillDeadline(Protocol):
-    """When the tree must be dead, and the kernel's timer a ``margin`` of seconds behind that (kleader.supervisor)."""
+    """When the tree must be dead. The kernel's timer rings ``margin`` seconds later (kleader.supervisor.deadline)."""
 
     kill_at: float
     margin: float
@@ -68,10 +68,10 @@ class ProcessTree:
         return [pid for pid in found if pid not in bystanders]
 
     def is_empty(self) -> bool:
-        """Proof that no process is alive: all were reaped, and an orphan would have become a child of this process.
+        """Whether it is proven that no process is alive: all were reaped, and each orphan becomes a child of this one.
 
-        A zombie that another process traces cannot be reaped, and is dead all the same. Where all children are such
-        zombies, and are the same after that is known, no orphan came from one of them meanwhile.
+        False where the children cannot be listed, for want of a descriptor. A zombie that another process traces cannot
+        be reaped, but is dead. If all children are such zombies before and after a look at each, none left an orphan.
         """
         children = self.children()
         if not children:
@@ -208,8 +208,8 @@ class TreeKiller:
         """SIGKILL for the whole process group of a child, at once: a fork bomb is faster than a loop.
 
         Only where the group is the command's: the child leads it, or it was made for the command. The child is not
-        reaped yet, so no other group can have the number; and kleader's own group is neither. To kill(2) 0 and 1 are no
-        groups: its own, which getpgid(2) calls 0 where that is another namespace's, and all processes.
+        reaped yet, so no other group can have the number; and kleader's own group is neither. Never groups 0 and 1: to
+        kill(2) 0 means the caller's own group, and -1 means every process.
         """
         try:
             group = os.getpgid(pid)
