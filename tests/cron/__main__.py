@@ -1,4 +1,4 @@
-"""python -m tests.cron: a cron job on three hosts, again and again, by each line that README has for it.
+"""python -m tests.cron: a cron job on three hosts, again and again, by each line of README and kleader-run(1).
 
 Starts are spread over 0 to 3 s, jobs take 0.1, 1 and 5 s, the hosts' wall clocks are an hour behind, right, and a day
 ahead. In every second trial of --once-per the first leader is killed at some instant of its job, or just after it.
