@@ -108,7 +108,7 @@ def test_each_missing_permission_is_reported_in_coordinated_election(
             place.plant(held_by_another())
             own_plane.api.create(lease_candidate(namespace, f"c{number}", place.name))
         user, config = without(own_plane, place, permission)
-        patience = "--wait=60s" if permission.without or permission[1:3] == ("leases", "create") else "--wait=12s"
+        patience = "--wait=60s" if permission.without or permission[1:3] == ("leases", "create") else "--wait=20s"
         started.append((permission, user, run(processes, place, config, patience, f"--identity=c{number}")))
     for permission, user, process in started:
         status = process.wait()
