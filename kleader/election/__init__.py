@@ -2,7 +2,7 @@
 
 Why no two commands run at once, in six lines. Each names the function that keeps it, and the guard whose removal a
 test notices (``tests/mutation``); ``tests/unit/test_argument.py`` finds each of them. "Rule 1" to "rule 9" in this
-package are the rules of the lock delay in ``tests/model/README.md``: how line 2 is kept, and when a candidate need
+package are the rules of the lock delay, ``lock_delay.py``: how line 2 is kept, and when a candidate need
 not wait, because what it wrote over (a release, above all) proves that every earlier command is dead.
 
 1. A term counts from before its renewal was sent.

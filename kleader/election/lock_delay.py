@@ -1,7 +1,40 @@
 """The lock delay: how a candidate knows that no process of an earlier holder is alive.
 
-One instant, ``State.safe_at``, which never decreases; and one proof, what the acquiring write was sent over. The rule,
-with the numbers that are used here, is in tests/model/README.md.
+One instant, which never decreases, and one proof. tests/model checks these rules, and shows for each what happens
+without it.
+
+``safe_at``: before it a process of an earlier holder may be alive. ``L``: the longest lease duration seen on this
+lock, and the candidate's own. The supervisor keeps both, and sends them to each elector before it acts; so it does
+with "ever held" (this supervisor has observed a record of a candidate on the lock, or sent a write to it) and the
+term: phase, incarnation, t0, proof.
+
+1. Every observation raises ``safe_at`` to now + ``L``, and none lowers it, unless it is: the resourceVersion observed
+   before, or in an unbroken watch the same record; a release; a handover to this candidate; in an unbroken watch a
+   nomination of this candidate; an object that is missing or has no record, of a lock never held; a missing object
+   that was missing before. In coordinated election, where a candidate may wait long for the object, the last two hold
+   at the first look and in an unbroken watch. An object without a record is no release. The event of a candidate's
+   own write that waits for its answer is held back until then.
+2. After a conflict nothing is written until a newer version was observed.
+3. A candidate writes at once over a release, over a handover or nomination to itself, and where a lock never held has
+   no record. Over anything else, also where the object of a lock ever held is gone, it writes at ``safe_at``.
+4. The command starts if the base of the acquiring write was a release, a handover to this candidate or no record of a
+   lock never held (the "proof", which ends with its term); or if t0, the sending of the last write that counted, is
+   at or after ``safe_at``. That now is past ``safe_at`` is not enough. Until then the candidate is HOLDING: at
+   ``safe_at`` it renews, and starts.
+5. HOLDING is a term, and past its deadline it ends: new incarnation, proof gone, ``safe_at`` raised. A HOLDING
+   candidate that creates the object, or finds its own record under a version that no answer of its own has shown,
+   raises ``safe_at``.
+6. After a conflict or a lost answer of a renewal the candidate reads. Its own incarnation: it renews from that
+   version. Gone: it creates the object; t0 moves only with the answer. Anything else: lost, the command is killed at
+   once.
+7. A release or a handover is written over the candidate's own record, by a candidate that was permitted to start (4),
+   once its tree is proven empty, and before the term's deadline. One whose answer was lost is repeated over the same
+   version only. An elector that replaces one which died while it released does not release: it renews once more,
+   which records the run, and the lock runs out. So does a leader that is not to release the lock.
+8. A handover is one if its mark's renewTime is the record's, and the incarnation is empty.
+9. A nomination is a proof if in one unbroken watch only nominations lie between it and a release, or a sight of the
+   object missing at ``safe_at`` or later. A watch of a missing object begins without a version: once it has begun the
+   object is read.
 """
 
 from __future__ import annotations

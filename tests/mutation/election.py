@@ -48,7 +48,7 @@ _REQUESTS = _Rows("election.renew", "election_requests")
 _FOR_LIFE = _Rows("election.for_life", "for_life")
 _MULTI = _Rows("locks.multilock", "multi")
 
-#: The rules of tests/model/README.md, by their numbers.
+#: The rules of kleader/election/lock_delay.py, by their numbers.
 _LOCK_DELAY = [
     # 1: observing
     _DELAY(
