@@ -116,7 +116,12 @@ class LeaseCandidate:
     async def ensure_registered(self, timeout: float) -> None:
         """Return when the control plane knows this candidate, and keep it known. LockError."""
         if not self._tasks and not self._unregistered:
-            await self._renew(timeout)
+            try:
+                async with within(timeout):  # another write may be under way
+                    await self._renew(timeout)
+            except asyncio.TimeoutError:
+                message = f"the LeaseCandidate was not written within {text(timeout)}"
+                raise LockError(Kind.UNREACHABLE, message) from None
             self.keep_registered()
 
     def keep_registered(self) -> None:

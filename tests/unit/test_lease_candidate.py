@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kleader.kube.errors import LockError
 from kleader.locks import lease_candidate as candidates
 from kleader.locks.lease_candidate import Description, LeaseCandidate
 
@@ -128,3 +129,22 @@ def test_ping_before_the_response_to_an_earlier_renewal_is_answered_too() -> Non
             return str(pinged.server.puts.get_nowait()["spec"]["renewTime"])
 
     assert asyncio.run(story()) == LATEST
+
+
+def test_registration_that_waits_for_another_write_fails_when_its_time_is_over() -> None:
+    """A read of the lock waits for the registration, and the write of a watch may have begun later than the read."""
+
+    async def story() -> None:
+        async with Pinged() as pinged:
+            await pinged.candidate.unregister(0.0)
+            pinged.candidate.register()
+            first = asyncio.create_task(pinged.candidate.ensure_registered(9))
+            await pinged.server.puts.get()
+            second = asyncio.create_task(pinged.candidate.ensure_registered(0.0))
+            await pinged.settled()
+            assert second.done()
+            assert isinstance(second.exception(), LockError)
+            await pinged.answered()
+            await first
+
+    asyncio.run(story())
