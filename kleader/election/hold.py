@@ -62,7 +62,10 @@ def get_done(step: Step, observed: Observed | None) -> None:
 
 
 def _end(step: Step) -> None:
-    """End a term that started nothing: a new incarnation, and ``safe_at`` raised (rule 5)."""
+    """End a term that started nothing: a new incarnation, and ``safe_at`` raised (rule 5).
+
+    There is no proof to take back: with one the term would be LEADING.
+    """
     state = step.state
     state.phase, state.pending, state.incarnation = Phase.FOLLOWING, None, next_incarnation(state.incarnation)
     state.t0 = -inf

@@ -14,7 +14,7 @@ term: phase, incarnation, t0, proof.
    that was missing before. In coordinated election, where a candidate may wait long for the object, the last two hold
    at the first look and in an unbroken watch. An object without a record is no release. The event of a candidate's
    own write that waits for its answer is held back until then.
-2. After a conflict nothing is written until a newer version was observed.
+2. After a conflict nothing is written until a newer version was observed, or the same one was read twice.
 3. A candidate writes at once over a release, over a handover or nomination to itself, and where a lock never held has
    no record. Over anything else, also where the object of a lock ever held is gone, it writes at ``safe_at``.
 4. The command starts if the base of the acquiring write was a release, a handover to this candidate or no record of a
@@ -107,10 +107,9 @@ def _is_exempt(state: State, observed: Observed | None, *, unbroken: bool) -> bo
 def _is_only_nominated(state: State, observed: Observed | None) -> bool:
     """Whether the control plane has nominated the holder since, which has not written the lock yet.
 
-    client-go's candidates leave the acquireTime out, as the control plane does: only a change of the holder is a
-    nomination. A watch of a missing object begins without a version: unless it has shown that the object is missing,
-    its first event proves nothing. An API server may answer before such a watch has begun: so an object that a
-    candidate has written since proves nothing either.
+    A record without acquireTime is the control plane's or a client-go candidate's. It is a nomination if its holder is
+    new, or if nothing in it has changed. Where there was no object before, the watch must have shown that (rule 9), and
+    no candidate may have written the object since: a watch without a version can begin late.
     """
     if observed is None or not observed.is_nomination:
         return False
@@ -121,7 +120,7 @@ def _is_only_nominated(state: State, observed: Observed | None) -> bool:
 
 
 def _count_stale(state: State, observed: Observed | None) -> None:
-    """After a conflict nothing is written until a newer version was observed (rule 2), or the same one twice."""
+    """Note a read after a failed write: ``State.stale`` says how many more the next write waits for (rule 2)."""
     before = state.observed
     is_read_again = (observed and observed.version) == (before and before.version)
     state.stale = max(0, state.stale - 1) if is_read_again else 0
