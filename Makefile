@@ -183,7 +183,7 @@ environment: check-python $(VENV)/installed
 
 # A virtual environment whose Python has gone is made anew.
 $(VENV)/fetched: .requirements/dev.txt $(shell [ -x $(BIN)/python ] || echo anew)
-	@echo 'making $(VENV) from .requirements/dev.txt'
+	@echo 'making $(VENV) from .requirements/dev.txt: half a minute, or several on a busy machine'
 	@$(MAKE_VENV) $(VENV)
 	@$(INSTALL) $(HASHED) -r .requirements/dev.txt || $(FAILED)
 	@touch $@

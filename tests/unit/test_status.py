@@ -200,9 +200,9 @@ def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[st
     one = look(runs=(RUN, RUN._replace(token="6", key="", status=3, started=None)))
     formatters.print_locks([one], "wide", with_namespace=False)
     assert capsys.readouterr().out.partition("\n\n")[2] == (
-        "STARTED                    TOOK        STATUS   REASON   KEY      IDENTITY\n"
-        "2026-11-21T08:59:10.000Z   41s         0        exited   k        host-b\n"
-        "<unknown>                  <unknown>   3        exited   <none>   host-b\n"
+        "STARTED                TOOK        STATUS   REASON   KEY      IDENTITY\n"
+        "2026-11-21T08:59:10Z   41s         0        exited   k        host-b\n"
+        "<unknown>              <unknown>   3        exited   <none>   host-b\n"
     )
     formatters.print_locks([one, look()], "wide", with_namespace=False)
     assert "\n\n" not in capsys.readouterr().out

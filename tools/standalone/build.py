@@ -68,6 +68,7 @@ def main() -> int:
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     try:
+        print("building the standalone kleader takes minutes, the first time and on a busy machine longer", flush=True)
         print(build(ARCHITECTURES[args.architecture], args.dist, image=args.image))
         if args.architecture != "x86_64":
             print(f"untried: no {args.architecture} machine has run this archive")
