@@ -147,10 +147,11 @@ def main() -> None:
         leave_thread(log, until)
     signalled = 0
     while clock() < until and not ("exit-when" in option and os.path.exists(option["exit-when"])):  # noqa: PTH110
+        # After a stop that lasts beyond the time, CPython returns the data of no signal.
         got = _signal.sigtimedwait(ends, BEAT)
         log.write("beat")
         alone = alone or rival or take(lock)  # after a clash: the next one must not find it free while we live
-        if got is not None and not signalled and "ignore-term" not in option:
+        if got is not None and got.si_signo in ends and not signalled and "ignore-term" not in option:
             signalled = got.si_signo
             until = min(until, clock() + seconds(option, "term-delay", "0"))
     log.write("end")
