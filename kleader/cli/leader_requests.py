@@ -227,6 +227,8 @@ async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
     except ForbiddenError as error:
         grant = f"grant get on the Lease {registry.registry_name(query.name)}"
         fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
+    if to and to in {holder, holder.rpartition("_")[0]}:
+        fail(printable(f"{holder[:_MAX_HOLDER]} leads already"), NOT_DONE)
     standbys = [entry for entry in known if entry.identity != holder]
     ready = list(dict.fromkeys(entry.identity for entry in standbys if entry.is_ready))
     if to in ready or (ready and not to):
@@ -246,7 +248,7 @@ def _refuse(standbys: Sequence[Registered], to: str, ready: Sequence[str], *, se
     elif any(entry.identity == to for entry in standbys):
         what = f"the candidate {to} is unhealthy; ready: {names}"
     never = "candidates of client-go and those with --no-register are never registered"
-    fail(printable(f"{what}; {never}: {_FORCE}"), NOT_DONE)
+    fail(printable(f"nothing was stopped: {what}; {never}: {_FORCE}"), NOT_DONE)
 
 
 def refuse_lock_file(query: Query) -> None:

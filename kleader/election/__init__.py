@@ -13,12 +13,12 @@ not wait, because what it wrote over (a release, above all) proves that every ea
    ``election/timing.py: choose``, guard "timings that cannot be safe are refused"
 4. Three actors that share no code kill at the deadline: the supervisor, the elector, the kernel's timer.
    ``supervisor/deadline.py: Deadline``, guard "the kernel's timer kills a supervisor that sleeps over kill_at"
-   ``elector/watchdog.py: Watchdog``, guard "who goes on saying nothing is killed"
+   ``elector/watchdog.py: Watchdog``, guard "a supervisor that stays silent is killed"
 5. A release is written only after the tree is proven empty, by a candidate that had the right to start, over its own
    record, and, where the lock expires, repeated only over the version that it was first sent over.
    ``election/release.py: close``, guard "rule 7: a candidate that may not start releases nothing"
    ``election/release.py: get_done``, guard "rule 7: a release without an answer is repeated over the same version only"
-   ``supervisor/leadership.py: Leadership``, guard "nothing is told to be empty before that is proven"
+   ``supervisor/leadership.py: Leadership``, guard "the tree is not reported empty before that is proven"
 6. Every write is compare-and-swap on the version and the uid that were observed, or a creation of what was observed to
    be missing, and counts only if its answer shows it.
    ``locks/object_lock.py: ObjectLock``, guard "an update names the version that the decision saw"

@@ -216,7 +216,7 @@ MUTANTS = [
         "process/test_tree.py::test_an_orphan_comes_to_kleader_where_it_is_not_pid_1",
     ),
     Guard(
-        "nothing is told to be empty before that is proven",
+        "the tree is not reported empty before that is proven",
         "supervisor.leadership:Leadership._kill_more",
         "empty and self._after_killing(now)",
         "self._after_killing(now)",

@@ -49,7 +49,7 @@ MUTANTS = [
         "process/test_watchdog.py::test_the_last_daemon_of_a_stopped_supervisor_dies_before_the_supervisor",
     ),
     Guard(
-        "who goes on saying nothing is killed",
+        "a supervisor that stays silent is killed",
         "elector.watchdog:Watchdog._kill",
         "self._tracker.kill_supervisor()",
         "",

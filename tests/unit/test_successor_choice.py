@@ -53,10 +53,10 @@ def test_a_standby_is_chosen_by_identity_or_pod_or_readiness(to: str, chosen: st
         ("", (A._replace(identity="leader"),), "no standby is registered as ready"),
         ("", (A._replace(lock="configmap"),), "no standby is registered as ready"),
         ("", (A._replace(renewed=NOW - 400_000_000),), "no standby is registered as ready"),
-        ("c", (A, B), "no candidate c is registered; ready: a_1f, b_1f"),
+        ("c", (A, B), "nothing was stopped: no candidate c is registered; ready: a_1f, b_1f"),
         ("a_1f", (A._replace(state=UNHEALTHY), B), "the candidate a_1f is unhealthy; ready: b_1f"),
         ("a", (A, A._replace(identity="a_2f")), "the Pod a has several candidates; ready: a_1f, a_2f"),
-        ("leader", (A,), "no candidate leader is registered; ready: a_1f"),
+        ("leader", (A,), "leader leads already"),
     ],
 )
 def test_a_candidate_that_does_not_wait_is_refused(
