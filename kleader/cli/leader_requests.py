@@ -109,7 +109,7 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
     """
     lock, reason = followed(query, timeout, transfers=True), "no leader was asked"
     asked: LockStatus | None = None
-    handed = False
+    untaken = ""  # the candidate that the lock is handed over to
     try:
         async for status, changes in lock.statuses():
             if asked is None:
@@ -122,17 +122,17 @@ async def transfer(query: Query, to: str, timeout: float, form: str, *, force: b
             elif status is None or status.state in {LockState.FREE, LockState.MALFORMED}:
                 reason = f"{holder_of(asked)} ended its term without a handover, and {to} does not lead"
             elif status.snapshot.handed_over and status.snapshot.record.holder == to:
-                reason, handed = f"{to} has not taken the lock", True
+                reason, untaken = f"{to} has not taken the lock", to
                 for change in changes if not form else []:
                     warn(change.sentence)
             elif status.snapshot.record.holder == to:
                 formatters.print_result(status, changes, form)
                 return
             else:
-                await _remove_dead(lock, to if handed else "")
+                await _remove_dead(lock, untaken)
                 fail(f"{reason}: {holder_of(status)} leads instead", NOT_DONE)
     except TimeIsUpError as error:
-        await _remove_dead(lock, to if handed else "")
+        await _remove_dead(lock, untaken)
         lock.fail_late(str(error), reason, NOT_DONE)
 
 
@@ -140,8 +140,10 @@ async def _remove_dead(lock: FollowedLock, identity: str) -> None:
     """Take a candidate that did not take the lock off the list, so that no leader is asked to name it again.
 
     If it is alive, its next renewal of the entry brings it back. Without the permission the entry stays until it is out
-    of date.
+    of date. ``identity``: "" if the lock was handed over to none.
     """
+    if not identity:
+        return
     with contextlib.suppress(LockError):
         await registry.remove(lock.api, lock.namespace, lock.query.name, identity, lock.query.request_timeout)
 
@@ -227,14 +229,14 @@ async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:
     except ForbiddenError as error:
         grant = f"grant get on the Lease {registry.registry_name(query.name)}"
         fail(f"it is not known which candidates wait: {error}; {grant}; {_FORCE}", NOT_DONE)
-    if to and to in {holder, holder.rpartition("_")[0]}:
-        fail(printable(f"{holder[:_MAX_HOLDER]} leads already"), NOT_DONE)
     standbys = [entry for entry in known if entry.identity != holder]
     ready = list(dict.fromkeys(entry.identity for entry in standbys if entry.is_ready))
     if to in ready or (ready and not to):
         return to or ready[0]
     names = {entry.identity: {entry.pod, entry.identity.rpartition("_")[0]} for entry in standbys if entry.is_ready}
     of_pod = [identity for identity, others in names.items() if to in others]
+    if to and not of_pod and to == holder.rpartition("_")[0]:
+        fail(printable(f"{holder[:_MAX_HOLDER]} leads already"), NOT_DONE)
     return of_pod[0] if len(of_pod) == 1 else _refuse(standbys, to, ready, several=bool(of_pod))
 
 

@@ -13,7 +13,7 @@ from kleader.election.state import Phase, State
 from kleader.election.step import Step  # noqa: TC001 - as everywhere here
 
 DURATION = 1  # seconds; client-go writes it because Lease validation rejects 0
-_UNPROVEN = "whoever held it before may still run"
+_UNPROVEN = "a process of an earlier holder may still run"
 _KEPT = "asked not to"
 
 

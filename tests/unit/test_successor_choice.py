@@ -28,7 +28,7 @@ NOW = 1_795_262_400_000_000
 A, B = (Registered(f"{pod}_1f", "lease", READY, NOW - 9, NOW, 0, pod) for pod in ("a", "b"))
 
 
-def choose(to: str, *entries: Registered, kind: str = "lease", denied: bool = False) -> str:
+def choose(to: str, *entries: Registered, kind: str = "lease", denied: bool = False, holder: str = "leader") -> str:
     texts = {registry.entry_key(str(i)): registry.to_text(each) for i, each in enumerate(entries)}
 
     async def call(*_: object) -> dict[str, object]:
@@ -38,7 +38,7 @@ def choose(to: str, *entries: Registered, kind: str = "lease", denied: bool = Fa
 
     query = SimpleNamespace(name="x", kind=kind, request_timeout=1.0)
     lock = SimpleNamespace(api=SimpleNamespace(call=call, server_time=NOW), namespace="n", query=query)
-    return asyncio.run(leader_requests.choose_standby(cast("FollowedLock", lock), to, "leader"))
+    return asyncio.run(leader_requests.choose_standby(cast("FollowedLock", lock), to, holder))
 
 
 @pytest.mark.parametrize(("to", "chosen"), [("", "a_1f"), ("b_1f", "b_1f"), ("b", "b_1f")])
@@ -56,7 +56,7 @@ def test_a_standby_is_chosen_by_identity_or_pod_or_readiness(to: str, chosen: st
         ("c", (A, B), "nothing was stopped: no candidate c is registered; ready: a_1f, b_1f"),
         ("a_1f", (A._replace(state=UNHEALTHY), B), "the candidate a_1f is unhealthy; ready: b_1f"),
         ("a", (A, A._replace(identity="a_2f")), "the Pod a has several candidates; ready: a_1f, a_2f"),
-        ("leader", (A,), "leader leads already"),
+        ("leader", (A,), "no candidate leader is registered; ready: a_1f"),
     ],
 )
 def test_a_candidate_that_does_not_wait_is_refused(
@@ -66,6 +66,15 @@ def test_a_candidate_that_does_not_wait_is_refused(
         choose(to, *entries)
     assert ended.value.code == NOT_DONE
     assert said in capsys.readouterr().err
+
+
+def test_the_host_of_the_leader_names_its_standby_there_and_else_the_leader(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert choose("a", A, B, holder="a_9f") == "a_1f"
+    with pytest.raises(SystemExit):
+        choose("a", B, holder="a_9f")
+    assert "a_9f leads already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("to", "asked"), [("", "b_1f"), ("a_1f", "a_1f")])
