@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kleader.cli.console import takes_colours
-from kleader.election.record import SECOND, UNKNOWN, called, micro_time
+from kleader.election.record import SECOND, UNKNOWN, display_name, micro_time
 from kleader.locks import run_history
 from kleader.locks.candidate_registry import READY, UNHEALTHY
 from kleader.log import printable, printable_json
@@ -120,7 +120,7 @@ def print_result(status: LockStatus | None, changes: Sequence[Change], form: str
     if events:
         change = events[-1]
     elif status:
-        held = f"held by {called(status.snapshot.record.holder)}"
+        held = f"held by {display_name(status.snapshot.record.holder)}"
         change = Change("present", held if status.state is LockState.HELD else status.state.value, status)
     else:
         message = "there is no such lock"

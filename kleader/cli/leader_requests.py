@@ -11,7 +11,7 @@ from kleader.cli.console import fail, warn
 from kleader.cli.followed_lock import FollowedLock, TimeIsUpError
 from kleader.cli.waiting import registered
 from kleader.election.duration import text
-from kleader.election.record import UNKNOWN, called
+from kleader.election.record import UNKNOWN, display_name
 from kleader.election.request import Request
 from kleader.exits import NOT_DONE
 from kleader.kube.client import FIELD_MANAGER
@@ -43,7 +43,7 @@ _NEXT_SECONDS = 3.0  # for which a released lock is observed for its next leader
 
 def holder_of(status: LockStatus | None) -> str:
     """The holder's name for people."""
-    name = printable(called(status.snapshot.record.holder)[:_MAX_HOLDER]) if status else ""
+    name = printable(display_name(status.snapshot.record.holder)[:_MAX_HOLDER]) if status else ""
     return name or "the holder"
 
 

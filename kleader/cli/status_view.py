@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kleader import system
 from kleader.cli import formatters, locate, waiting
 from kleader.cli.console import RepeatedWarning, can_show, fail, takes_colours, warn
-from kleader.election.record import called
+from kleader.election.record import display_name
 from kleader.exits import FAILED, NOT_DONE
 from kleader.log import printable
 from kleader.observe.assemble import assemble
@@ -179,7 +179,7 @@ class LiveView:
     def _row(self, status: LockStatus) -> tuple[str, str, str, str, str]:
         lock, record, left = status.snapshot, status.snapshot.record, status.seconds_left
         place = lock.path or (f"{lock.namespace}/{lock.name}" if self._with_namespace else lock.name)
-        holder = called(record.holder)
+        holder = display_name(record.holder)
         is_held = status.state is LockState.HELD
         if not is_held:
             holder = f"{status.state.value}: {holder or lock.fault}".removesuffix(": ")

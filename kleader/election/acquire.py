@@ -10,7 +10,7 @@ from kleader.election import release, renew, watch
 from kleader.election.duration import text
 from kleader.election.events import Failure, Kind, Observed
 from kleader.election.lock_delay import observe
-from kleader.election.record import SECOND, UNKNOWN, Record, called
+from kleader.election.record import SECOND, UNKNOWN, Record, display_name
 from kleader.election.state import EVERY_OBJECT, Phase, State
 from kleader.election.step import Step  # noqa: TC001 - as everywhere here
 from kleader.exits import FAILED, NOT_ACQUIRED
@@ -36,14 +36,16 @@ def contend(step: Step, acquire: Callable[[Step], None], give_up: Callable[[Step
         state.pending = None
     if state.pending:
         return
-    tried = state.last_error or (state.known and (state.stale or state.acquire_at > now + spread(step)))
+    tried = state.last_error or (
+        state.has_observed and (state.reads_before_write or state.acquire_at > now + spread(step))
+    )
     if out_of_time or (state.me.one_try and tried):
         give_up(step)
     elif now < state.next_request_at:
         return
     elif now >= state.resync_at:
         step.send(e.Get(state.serial, state.me.request_timeout))  # 1. obtain the record
-    elif now >= state.acquire_at and not state.stale:
+    elif now >= state.acquire_at and not state.reads_before_write:
         acquire(step)
 
 
@@ -90,9 +92,11 @@ def _observe(step: Step, observed: Observed | None, *, from_watch: bool) -> None
         step.observe_leader(holder)
         _warn_of_duration(step, observed)
     if state.me.live and before and before.record.holder and _is_sign_of_life(step, before, observed):
-        reason = f"held by {called(holder)[:256]}, which is alive: it has just renewed the lock"
+        reason = f"held by {display_name(holder)[:256]}, which is alive: it has just renewed the lock"
         if not holder:
-            reason = f"{called(before.record.holder)[:256]} has just finished and released the lock; not running again"
+            reason = (
+                f"{display_name(before.record.holder)[:256]} has just finished and released the lock; not running again"
+            )
         exit_failed(step, reason, NOT_ACQUIRED)
 
 
@@ -104,10 +108,10 @@ def _is_sign_of_life(step: Step, before: Observed, observed: Observed) -> bool:
     if state.me.coordinated and (record == before.record or observed.is_nomination):
         return False
     if not state.me.is_multilock:
-        return not (record.unwritten or before.same_record(observed))
-    halves = zip(before.components, observed.components, strict=True)
-    changed = [half for was, half in halves if half != was]
-    return any(half and not half[0].unwritten and not state.is_component_mine(half) for half in changed)
+        return not (record.is_blank or before.same_record(observed))
+    pairs = zip(before.components, observed.components, strict=True)
+    changed = [now for was, now in pairs if now != was]
+    return any(each and not each[0].is_blank and not state.is_component_mine(each) for each in changed)
 
 
 def _warn_of_duration(step: Step, observed: Observed) -> None:
@@ -141,7 +145,7 @@ def acquire_at(step: Step) -> float:
         return inf  # the control plane nominates the next leader, and creates the object
     if state.is_proof(observed):
         return now.boot + (later if observed is None else _give_precedence(step, observed, later))
-    if observed is None or observed.unwritten:
+    if observed is None or observed.is_blank:
         what = "is gone" if observed is None else "was created again"
         wait = text(round(max(0.0, state.safe_at - now.boot), 1))
         step.do(
@@ -188,6 +192,7 @@ def _acquire(step: Step) -> None:
     if base and (state.held_by_me(base) or state.is_handed_to_me(base)):  # that write has counted the transition
         acquired, transitions = previous.acquired or acquired, previous.transitions
     record = Record(state.me.identity, state.me.timing.lease_duration, acquired, renewed, transitions)
+    # Before the answer: the write may acquire the lock although no answer comes (`State.t0`).
     state.proof, state.t0, state.ever_held = state.is_proof(base), step.now.boot, EVERY_OBJECT
     state.renew_times = frozenset({renewed})
     step.send(e.Write(state.serial, state.me.request_timeout, base, record, state.incarnation))
@@ -197,7 +202,7 @@ def write_done(step: Step, write: e.Write, observed: Observed) -> None:
     """The candidate holds the lock, unless it was overtaken since, or the answer is late: then it reads."""
     state = step.state
     if state.observed is not write.base or step.now.boot >= state.me.timing.stop_at(state.sent_at):
-        state.stale, state.resync_at = 1, step.now.boot
+        state.reads_before_write, state.resync_at = 1, step.now.boot
         return
     if not write.record.holder:
         get_done(step, observed)
@@ -209,29 +214,39 @@ def write_done(step: Step, write: e.Write, observed: Observed) -> None:
 
 
 def request_failed(step: Step, request: e.Get | e.Write, failure: Failure) -> None:
-    """Another candidate was faster, or the outcome is not known: observe before the next write (rule 2)."""
-    state, now = step.state, step.now.boot
+    """The lock was not acquired, as far as the candidate knows: try again, unless waiting cannot help."""
     step.pause(failure)
     if isinstance(request, e.Write):
-        is_current = state.observed is request.base
-        if _is_refusal(failure) and state.proof and is_current:  # nothing was written: it still was never held
-            state.ever_held -= _missing(request.base)
-        if not is_current or failure.kind is not Kind.UNREACHABLE:
-            state.t0, state.proof = -inf, False
-        if state.me.is_multilock:  # the watch may have shown what this write did to the primary: that event was ignored
-            step.unwatch()
-            state.stale, state.resync_at = 1, now
-        elif is_current and failure.kind is Kind.CONFLICT:  # the watch is about to show it; read only if it does not
-            state.stale = 1 if state.me.non_expiring else 2
-            state.resync_at = now + state.me.timing.retry_period if state.watching else now
-        elif is_current and failure.kind in {Kind.UNREACHABLE, Kind.MISSING}:
-            state.stale, state.resync_at = 1, now
+        _write_failed(step, request, failure)
     if is_permanent(failure):
         exit_failed(step, failure.message)
 
 
-def _missing(base: Observed | None) -> frozenset[int]:
-    return EVERY_OBJECT if base is None or base.unwritten else base.missing_objects
+def _write_failed(step: Step, write: e.Write, failure: Failure) -> None:
+    """Another candidate was faster, or the outcome is not known: observe before the next write (rule 2)."""
+    state, now = step.state, step.now.boot
+    is_current = state.observed is write.base  # no watch event has shown a newer version meanwhile
+    # Refused: nothing was written, so an object that was never held (`_acquire` counts it as held) still was not.
+    if _is_refusal(failure) and state.proof and is_current:
+        state.ever_held -= _objects_without_record(write.base)
+    # Only a write without an answer, over the version that is still the last one observed, may hold the lock.
+    if not is_current or failure.kind is not Kind.UNREACHABLE:
+        state.t0, state.proof = -inf, False
+    # A multilock: the watch may have shown what this write did to the primary, and that event was ignored.
+    if state.me.is_multilock:
+        step.unwatch()
+        state.reads_before_write, state.resync_at = 1, now
+    # A conflict: the watch is about to show the newer version; the lock is read only if it does not.
+    elif is_current and failure.kind is Kind.CONFLICT:
+        state.reads_before_write = 1 if state.me.non_expiring else 2
+        state.resync_at = now + state.me.timing.retry_period if state.watching else now
+    elif is_current and failure.kind in {Kind.UNREACHABLE, Kind.MISSING}:
+        state.reads_before_write, state.resync_at = 1, now
+
+
+def _objects_without_record(base: Observed | None) -> frozenset[int]:
+    """The objects that a write over ``base`` gives their first record."""
+    return EVERY_OBJECT if base is None or base.is_blank else base.objects_without_record
 
 
 def _is_refusal(failure: Failure) -> bool:
@@ -257,7 +272,7 @@ def exit_failed(step: Step, message: str, status: int = FAILED) -> None:
 def give_up(step: Step) -> None:
     """End the candidacy: --wait is over."""
     state = step.state
-    if state.last_error or not state.known:
+    if state.last_error or not state.has_observed:
         exit_failed(step, state.last_error or NO_ANSWER)
     elif state.observed and state.observed.fault:  # no holder will release it
         exit_failed(step, f"the lock counts as held: {state.observed.fault}")
@@ -276,7 +291,7 @@ def _why_not(step: Step) -> str:
         age = f", last renewed {text(max(0, (step.now.wall - observed.record.renewed) // SECOND))} ago by its own clock"
     unchanged = text(round(step.now.boot - state.observed_at, 1))
     return (
-        f"held by {called(observed.record.holder)[:256]}{age}, watched unchanged for {unchanged};"
+        f"held by {display_name(observed.record.holder)[:256]}{age}, watched unchanged for {unchanged};"
         f" a --wait of more than {text(observed.record.duration)} acquires it from a dead holder"
     )
 

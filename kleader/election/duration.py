@@ -6,9 +6,9 @@ import re
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_MOST = 1000  # characters; Go has no bound
+_MAX_CHARS = 1000  # characters; Go has no bound
 _WHOLE = re.compile(f"(?:{_PART.pattern})+", re.ASCII)  # in linear time: what is left out of it is not looked for
-_LONGEST = 2**63 / 1e9  # Go counts nanoseconds in an int64
+_MAX_SECONDS = 2**63 / 1e9  # Go counts nanoseconds in an int64
 
 
 def parse(text: str) -> float:
@@ -19,11 +19,11 @@ def parse(text: str) -> float:
         msg = f"{text!r} is negative"
         raise ValueError(msg)
     rest = text.removeprefix("+")
-    if len(rest) > _MOST or not _WHOLE.fullmatch(rest):
-        msg = f"{text[:_MOST]!r} is not a duration: write it as 15s, 500ms or 1m30s"
+    if len(rest) > _MAX_CHARS or not _WHOLE.fullmatch(rest):
+        msg = f"{text[:_MAX_CHARS]!r} is not a duration: write it as 15s, 500ms or 1m30s"
         raise ValueError(msg)
     seconds = sum(float(part[1]) * _UNITS[part[2]] for part in _PART.finditer(rest))
-    if seconds > _LONGEST:
+    if seconds > _MAX_SECONDS:
         msg = f"{text!r} is longer than Go's longest duration, about 292 years"
         raise ValueError(msg)
     return seconds

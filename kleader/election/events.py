@@ -39,12 +39,13 @@ class Observed:
     fault: str = ""  # why the record cannot be read: such a lock is held
     base: Any = None  # the object itself, which the next write starts from
     components: Any = ()  # a multilock's: record and incarnation of each object, None for one that is missing
-    # an object of a multilock has no record, or is missing (`lacks_component`): neither released nor handed over
-    lacks_record: bool = False
+    # a multilock: at least one of its objects is missing or blank. Such a lock is neither released nor handed over
+    some_object_lacks_record: bool = False
     handed_over: bool = False  # a leader whose command was dead has named the holder, which has not written it yet
     recommended: str = ""  # of a released lock: the candidate that the last leader found to be the best
     preferred: str = ""  # coordinated: the candidate that the control plane wants to lead instead
-    pristine: bool = False  # coordinated: the control plane created the object, and no candidate has written it since
+    # coordinated: the control plane created the object, and no candidate has written it since
+    only_control_plane_wrote: bool = False
     owned_by_me: bool = False  # without expiry: owned by what this candidate lives in
     owner_gone: bool = False  # without expiry: its owner is proven to be gone
     request: Request | None = None  # a request to its holder; the next write removes it
@@ -64,23 +65,23 @@ class Observed:
         return self.version.partition("/")[0]
 
     @property
-    def unwritten(self) -> bool:
-        """Whether no candidate has left a record on it. That is no release."""
-        return self.record.unwritten and not self.fault
+    def is_blank(self) -> bool:
+        """Whether there is an object, on which no candidate has left a record. That is no release."""
+        return self.record.is_blank and not self.fault
 
     @property
     def is_release(self) -> bool:
         """Whether a holder has released it: no process of its command, or of an earlier holder's, is alive.
 
-        Of a multilock: of the objects that have a record. See ``missing_objects``.
+        Of a multilock this looks at the objects that have a record alone; :meth:`State.is_released` at the others too.
         """
-        return not (self.record.holder or self.record.unwritten or self.fault)
+        return not (self.record.holder or self.record.is_blank or self.fault)
 
     @property
-    def missing_objects(self) -> frozenset[int]:
-        """The objects of a multilock that are missing, or have no record: 0 is the primary, 1 the secondary."""
+    def objects_without_record(self) -> frozenset[int]:
+        """The objects of a multilock that are missing or blank: 0 is the primary, 1 the secondary."""
         components = self.components if isinstance(self.components, tuple) else ()
-        return frozenset(i for i, each in enumerate(components) if each is None or each[0].unwritten)
+        return frozenset(i for i, each in enumerate(components) if each is None or each[0].is_blank)
 
     @property
     def is_nomination(self) -> bool:
@@ -88,14 +89,14 @@ class Observed:
         return bool(self.record.holder) and self.record.acquired is None and not self.fault
 
     @property
-    def lacks_component(self) -> bool:
-        """Whether an object of a multilock is missing: a write creates it. An `lacks_record` lock may have both."""
+    def some_object_is_missing(self) -> bool:
+        """Whether an object of a multilock is missing: a write creates it. A blank object is there."""
         return isinstance(self.components, tuple) and None in self.components
 
     @property
     def _comparison_key(self) -> tuple[Any, ...]:
-        seen = self.record, self.incarnation, self.fault, self.handed_over, self.lacks_record
-        return *seen, self.components, self.owned_by_me, self.owner_gone
+        fields = self.record, self.incarnation, self.fault, self.handed_over, self.some_object_lacks_record
+        return *fields, self.components, self.owned_by_me, self.owner_gone
 
 
 class Kind(Enum):

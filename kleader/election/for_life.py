@@ -48,7 +48,7 @@ def watch_event(step: Step, observed: Observed | None) -> None:
     state, pending = step.state, step.state.pending
     if not watch.note_event(step):
         return
-    if state.stale and observed and state.observed and observed.version == state.observed.version:
+    if state.reads_before_write and observed and state.observed and observed.version == state.observed.version:
         state.pending, state.resync_at = pending, step.now.boot  # of the owner's Pod alone: a conflict says more
     else:
         _observe(step, observed)
@@ -80,7 +80,7 @@ def releases_unasked(state: State) -> bool:
 
 def _observe(step: Step, observed: Observed | None) -> None:
     if step.state.phase is Phase.LEADING:
-        step.state.stale = 0
+        step.state.reads_before_write = 0
         _keep(step, observed)
     else:
         _follow(step, observed)
@@ -131,11 +131,11 @@ def _whose(observed: Observed) -> str:
 def _follow(step: Step, observed: Observed | None) -> None:
     state, now = step.state, step.now.boot
     same = (
-        state.known and not state.stale and state.observed is None
+        state.has_observed and not state.reads_before_write and state.observed is None
         if observed is None
         else state.observed and state.observed.same_record(observed)
     )
-    state.stale, state.observed = 0, observed
+    state.reads_before_write, state.observed = 0, observed
     if not same:
         state.observed_at = now
         state.acquire_at = _acquire_at(step, observed)
@@ -156,7 +156,7 @@ def _acquire_at(step: Step, observed: Observed | None) -> float:
         return inf
     if observed.record.holder and not observed.owned_by_me:
         state.consecutive_failures = 0
-        state.lost_races += state.known and observed.record.holder != state.leader
+        state.lost_races += state.has_observed and observed.record.holder != state.leader
         step.observe_leader(observed.record.holder)
     if observed.fault:
         step.do(e.Report("lock_malformed", f"the lock counts as held: {observed.fault}"))
@@ -191,7 +191,7 @@ def _acquire(step: Step) -> None:
 def _give_up(step: Step) -> None:
     """End the candidacy: --wait is over."""
     state = step.state
-    if state.last_error or not state.known:
+    if state.last_error or not state.has_observed:
         acquire.exit_failed(step, state.last_error or acquire.NO_ANSWER)
     else:
         acquire.exit_failed(step, _why_not(step), NOT_ACQUIRED)

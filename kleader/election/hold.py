@@ -70,4 +70,4 @@ def _end(step: Step) -> None:
     state.phase, state.pending, state.incarnation = Phase.FOLLOWING, None, next_incarnation(state.incarnation)
     state.t0 = -inf
     raise_safe_at(step)
-    state.stale, state.resync_at, state.acquire_at = 1, step.now.boot, acquire.acquire_at(step)
+    state.reads_before_write, state.resync_at, state.acquire_at = 1, step.now.boot, acquire.acquire_at(step)

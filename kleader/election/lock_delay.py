@@ -8,6 +8,9 @@ lock, and the candidate's own. The supervisor keeps both, and sends them to each
 with "ever held" (this supervisor has observed a record of a candidate on the lock, or sent a write to it) and the
 term: phase, incarnation, t0, proof.
 
+A watch is *unbroken* if it has shown every change since the last observation: it began at the version of that
+observation, and has had no error or restart since.
+
 1. Every observation raises ``safe_at`` to now + ``L``, and none lowers it, unless it is: the resourceVersion observed
    before, or in an unbroken watch the same record; a release; a handover to this candidate; in an unbroken watch a
    nomination of this candidate; an object that is missing or has no record, of a lock never held; a missing object
@@ -52,21 +55,24 @@ if TYPE_CHECKING:
 def observe(step: Step, observed: Observed | None, *, from_watch: bool) -> bool:
     """Take in an observation; whether it differs from the last one.
 
-    It raises ``safe_at`` unless it shows that the candidate has missed nothing, or proves that all processes of earlier
-    holders are dead (rule 1). ``from_watch``: by a watch, which leaves out nothing since the last observation.
+    It raises ``safe_at`` unless it shows that the candidate has missed nothing, or proves that every process of an
+    earlier holder is dead (rule 1). ``from_watch``: by a watch, which has shown every change since the last observation
+    (after a gap its events are ignored, and the next watch begins from a read).
     """
     state = step.state
-    unbroken = from_watch and not (state.observed and state.observed.lacks_component)
-    same = _is_same(state, observed, unbroken=unbroken)
-    raises = not (same or _is_exempt(state, observed, unbroken=unbroken))
+    nothing_missed = from_watch and not (state.observed and state.observed.some_object_is_missing)
+    same = _is_same(state, observed, nothing_missed=nothing_missed)
+    raises = not (same or _is_exempt(state, observed, nothing_missed=nothing_missed))
     note(state, observed)
-    _count_stale(state, observed)
+    _count_read(state, observed)
     if raises:
         raise_safe_at(step)
     released = observed is not None and state.is_released(observed)
-    missing = observed is None and unbroken and step.now.boot >= state.safe_at  # all earlier leaders are dead
+    missing = observed is None and nothing_missed and step.now.boot >= state.safe_at  # all earlier leaders are dead
     state.after_release = (
-        released or missing or (state.after_release and unbroken and _is_only_nominated(state, observed))
+        released
+        or missing
+        or (state.after_release and nothing_missed and _is_only_change_a_nomination(state, observed))
     )
     if not same:
         state.observed_at = step.now.boot
@@ -76,9 +82,9 @@ def observe(step: Step, observed: Observed | None, *, from_watch: bool) -> bool:
 
 def note(state: State, observed: Observed | None) -> None:
     """Remember what every later candidacy has to know: the longest duration, and which objects were ever held."""
-    if observed is not None and not observed.unwritten:
+    if observed is not None and not observed.is_blank:
         state.longest = max(state.longest, observed.record.duration)
-        state.ever_held |= EVERY_OBJECT if observed.fault else EVERY_OBJECT - observed.missing_objects
+        state.ever_held |= EVERY_OBJECT if observed.fault else EVERY_OBJECT - observed.objects_without_record
 
 
 def raise_safe_at(step: Step) -> None:
@@ -87,25 +93,25 @@ def raise_safe_at(step: Step) -> None:
     state.safe_at = max(state.safe_at, step.now.boot + longest(state))
 
 
-def _is_same(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
+def _is_same(state: State, observed: Observed | None, *, nothing_missed: bool) -> bool:
     """Whether the object was not written since. Under another version it may have been written, and put back."""
     before = state.observed
     if observed is None or before is None:  # in coordinated election a candidate may wait long for the object
-        return state.known and observed is before and (unbroken or not state.me.coordinated)
-    return observed.version == before.version or (unbroken and observed.same_record(before))
+        return state.has_observed and observed is before and (nothing_missed or not state.me.coordinated)
+    return observed.version == before.version or (nothing_missed and observed.same_record(before))
 
 
-def _is_exempt(state: State, observed: Observed | None, *, unbroken: bool) -> bool:
-    """Whether no process of an earlier holder can be alive that was not alive before."""
-    if observed is None or observed.unwritten:
-        return not state.ever_held and (unbroken or not (state.me.coordinated and state.known))
+def _is_exempt(state: State, observed: Observed | None, *, nothing_missed: bool) -> bool:
+    """Whether it does not raise ``safe_at`` though something changed: nothing new can have been started (rule 1)."""
+    if observed is None or observed.is_blank:
+        return not state.ever_held and (nothing_missed or not (state.me.coordinated and state.has_observed))
     if state.is_released(observed) or state.is_handed_to_me(observed):
         return True
-    return unbroken and state.is_nominated(observed) and _is_only_nominated(state, observed)
+    return nothing_missed and state.is_nominated(observed) and _is_only_change_a_nomination(state, observed)
 
 
-def _is_only_nominated(state: State, observed: Observed | None) -> bool:
-    """Whether the control plane has nominated the holder since, which has not written the lock yet.
+def _is_only_change_a_nomination(state: State, observed: Observed | None) -> bool:
+    """Whether no candidate has written the lock since the last observation: the control plane has, to nominate one.
 
     A record without acquireTime is the control plane's or a client-go candidate's. It is a nomination if its holder is
     new, or if nothing in it has changed. Where there was no object before, the watch must have shown that (rule 9), and
@@ -114,13 +120,13 @@ def _is_only_nominated(state: State, observed: Observed | None) -> bool:
     if observed is None or not observed.is_nomination:
         return False
     if state.observed is None:
-        return state.after_release and observed.pristine
+        return state.after_release and observed.only_control_plane_wrote
     before = state.observed.record
     return before.holder != observed.record.holder or before == observed.record
 
 
-def _count_stale(state: State, observed: Observed | None) -> None:
-    """Note a read after a failed write: ``State.stale`` says how many more the next write waits for (rule 2)."""
+def _count_read(state: State, observed: Observed | None) -> None:
+    """After a failed write: one read fewer to wait for if this shows the same version, none if another (rule 2)."""
     before = state.observed
     is_read_again = (observed and observed.version) == (before and before.version)
-    state.stale = max(0, state.stale - 1) if is_read_again else 0
+    state.reads_before_write = max(0, state.reads_before_write - 1) if is_read_again else 0

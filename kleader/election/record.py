@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SECOND = 1_000_000
-UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of two locks that differ
+UNKNOWN = "leaderelection.k8s.io/unknown"  # client-go's UnknownLeader: the holder of a multilock whose objects differ
+_NAME_OF_UNKNOWN = "an unknown candidate"
 MAX_HOLDER_CHARS = 4096  # characters; a Kubernetes name has 253, an identity made by client-go about 100
 MAX_DURATION_SECONDS = 366 * 24 * 3600  # seconds
 MAX_TRANSITIONS = 2**31 - 1  # a Lease keeps them in an int32
-SOMEBODY = "somebody unknown"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _FAR = 3600 * SECOND
@@ -47,17 +47,17 @@ class Record:
         return min(self.transitions + 1, MAX_TRANSITIONS)
 
     @property
-    def unwritten(self) -> bool:
-        """Whether no candidate has written it: a release leaves its renewTime, or the transitions.
+    def is_blank(self) -> bool:
+        """Whether no candidate has written it. A released one is not blank: it has its renewTime, or transitions.
 
-        An early client-go leaves neither when the first leader releases; its lock counts as never written.
+        An early client-go leaves neither when the first leader releases; its record counts as blank.
         """
         return not self.holder and self.renewed is None and not self.transitions
 
 
-def called(holder: str) -> str:
-    """The holder's name for people: UNKNOWN in words."""
-    return SOMEBODY if holder == UNKNOWN else holder
+def display_name(holder: str) -> str:
+    """The holder's name in a sentence: UNKNOWN in words."""
+    return _NAME_OF_UNKNOWN if holder == UNKNOWN else holder
 
 
 def to_lease_spec(record: Record) -> dict[str, Any]:

@@ -31,13 +31,13 @@ def close(step: Step, *, release: bool, to: str = "", record: bool = False) -> N
         step.end(released=False, why=_KEPT)
     elif leading or (state.phase is Phase.FOLLOWING and _may_hold(state)):
         step.unwatch()
-        state.stale = state.stale or not state.held_by_me(state.observed)
+        state.reads_before_write = state.reads_before_write or not state.held_by_me(state.observed)
         state.phase, state.next_request_at, state.consecutive_failures = Phase.RELEASING, now, 0
         patience = state.me.request_timeout * (2 if state.pending else 1)  # what is under way may use up one of them
         state.release_by = min(now + patience, inf if state.me.non_expiring else state.kill_at)
         state.successor, state.keeps_lock = to if leading else "", not release
         if state.keeps_lock and isinstance(state.pending, e.Write):
-            state.pending, state.stale = None, 1  # it does not record the run
+            state.pending, state.reads_before_write = None, 1  # it does not record the run
         advance(step)
     elif state.phase is Phase.FOLLOWING:
         step.end(released=False, why="the lock is not held")
@@ -52,7 +52,7 @@ def _may_hold(state: State) -> bool:
     if state.me.non_expiring:
         return state.t0 > -inf or state.held_by_me(state.observed)
     creates_again = renew.creates(state.observed) and not state.proof
-    return state.t0 > -inf and state.permitted and not creates_again
+    return state.t0 > -inf and state.may_start and not creates_again
 
 
 def advance(step: Step) -> None:
@@ -65,11 +65,11 @@ def advance(step: Step) -> None:
         _fail(step, state.last_error or "the API server has not answered in time")
     elif now < state.next_request_at:
         return
-    elif state.stale or state.observed is None:
+    elif state.reads_before_write or state.observed is None:
         step.send(e.Get(state.serial, timeout))
     elif state.keeps_lock:
         renew.write(step, timeout)
-    elif state.observed.lacks_record:
+    elif state.observed.some_object_lacks_record:
         step.end(released=False, why=_UNPROVEN)  # another candidate may have had the missing object
     else:
         (_hand_over if state.successor else _release)(step, state.observed, timeout)
@@ -104,7 +104,7 @@ def write_done(step: Step, write: e.Write, observed: Observed) -> None:
     if step.state.keeps_lock:
         step.end(released=False, why=_KEPT)
     elif write.incarnation:
-        step.state.observed, step.state.stale = observed, 0
+        step.state.observed, step.state.reads_before_write = observed, 0
     else:
         step.end(released=True, why=_successor(step))
 
@@ -115,7 +115,7 @@ def request_failed(step: Step, request: e.Get | e.Write, failure: Failure) -> No
     if isinstance(request, e.Get):
         return
     if failure.kind is not Kind.THROTTLED or failure.partly_done:
-        step.state.stale = 1
+        step.state.reads_before_write = 1
     if not request.incarnation and (failure.kind is Kind.UNREACHABLE or failure.partly_done):
         step.state.unanswered_release_base = request.base
 
@@ -131,12 +131,12 @@ def get_done(step: Step, observed: Observed | None) -> None:
     if observed is None:
         step.end(released=True, why="the lock object is gone")
     elif base and not state.me.non_expiring and observed.shares_version(base):
-        state.observed, state.stale = base, 0
+        state.observed, state.reads_before_write = base, 0
     elif _is_mine(step, observed) and (base is None or state.me.non_expiring):
-        state.observed, state.stale = observed, 0
+        state.observed, state.reads_before_write = observed, 0
     else:
         note(state, observed)
-        done = (observed.record.holder == state.successor) and not (observed.fault or observed.lacks_record)
+        done = (observed.record.holder == state.successor) and not (observed.fault or observed.some_object_lacks_record)
         sent = base is not None or bool(state.successor) or state.renew_times is None
         if done and sent:
             step.end(released=True, why=_successor(step))  # by a write whose answer was lost, or a previous elector's

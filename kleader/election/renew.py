@@ -25,7 +25,7 @@ def renew(step: Step) -> None:
     state, now = step.state, step.now.boot
     if state.pending or now < state.next_request_at:
         return
-    if state.stale:
+    if state.reads_before_write:
         step.send(e.Get(state.serial, min(state.me.request_timeout, state.stop_at - now)))
     else:
         write(step, min(state.me.request_timeout, state.stop_at - now))
@@ -68,7 +68,7 @@ def begin_term(step: Step, write: e.Write) -> None:
     state, now = step.state, step.now.boot
     if creates(write.base) and not state.proof:
         raise_safe_at(step)
-    if state.permitted:
+    if state.may_start:
         state.phase, own = Phase.LEADING, state.own_record
         token = state.observed.token if state.observed else ""
         step.do(e.Acquired(state.t0, state.stop_at, state.kill_at, token, own.transitions, own.acquired or 0))
@@ -84,14 +84,14 @@ def begin_term(step: Step, write: e.Write) -> None:
 
 def creates(base: Observed | None) -> bool:
     """Whether a write over ``base`` creates the object, or one object of a multilock."""
-    return base is None or base.lacks_component
+    return base is None or base.some_object_is_missing
 
 
 def request_failed(step: Step, request: e.Get | e.Write, failure: Failure) -> None:
     """The renewal may have happened, but does not count: read before the next write."""
     step.pause(failure)
     if isinstance(request, e.Write) and (failure.kind is not Kind.THROTTLED or failure.partly_done):
-        step.state.stale = 2 if failure.kind is Kind.CONFLICT else 1
+        step.state.reads_before_write = 2 if failure.kind is Kind.CONFLICT else 1
 
 
 def get_done(step: Step, observed: Observed | None) -> None:
@@ -99,7 +99,7 @@ def get_done(step: Step, observed: Observed | None) -> None:
     state = step.state
     if observed is None:
         renew_from(step, None)  # the leader is the first to recreate what was deleted
-    elif observed.pristine and observed.record.holder == state.me.identity:
+    elif observed.only_control_plane_wrote and observed.record.holder == state.me.identity:
         _check_preference(step, observed)
         renew_from(step, observed)  # deleted, and created again by the control plane for this candidate
     elif is_mine(step, observed):
@@ -116,8 +116,8 @@ def renew_from(step: Step, observed: Observed | None) -> None:
     """Renew over what was read, unless it is the version that a conflict was about: that is read once more."""
     state, before, now = step.state, step.state.observed, step.now.boot
     same = observed is not None and before is not None and observed.version == before.version
-    state.observed, state.stale = observed, state.stale - 1 if same else 0
-    if state.stale:
+    state.observed, state.reads_before_write = observed, state.reads_before_write - 1 if same else 0
+    if state.reads_before_write:
         state.next_request_at = max(state.next_request_at, now + state.me.timing.retry_period / 10)
 
 

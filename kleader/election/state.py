@@ -52,7 +52,7 @@ class State:
     ============  =================================================================================================
     safe_at       Before it a process of an earlier holder may be alive. It never decreases (lock_delay).
     acquire_at    The candidate writes the lock, if nothing changes: at once over a proof, otherwise at ``safe_at``.
-    t0            The last write that counted was sent. The term counts from here.
+    t0            The last write that counted was sent: the term counts from here. While following, see below.
     stop_at       t0 + R: without a renewal until then the term ends, and the command is asked to stop.
     kill_at       t0 + D - K - S: no process of the command is alive that was not sent SIGKILL.
     ============  =================================================================================================
@@ -72,7 +72,9 @@ class State:
     # the lock
     observed: Observed | None = None  # the last observation; None: none yet, or there is no object
     observed_at: float = -inf  # when its record last changed; -inf: there was no observation
-    stale: int = 0  # a write failed: nothing is written over this version until it was read so many times again
+    # a write has failed: how many more reads must show this version before it is written over (rule 2). 0: it may be
+    # written now. A newer version sets it to 0
+    reads_before_write: int = 0
     after_release: bool = False  # coordinated: an unbroken watch has shown a release, then nominations only
     leader: str = ""  # of the last NewLeader
     lost_races: int = 0  # times in a row that another candidate acquired the lock
@@ -99,9 +101,14 @@ class State:
     unreachable_since: float = inf  # when the first of the requests that failed in a row was sent
 
     # the term
-    t0: float = -inf  # in FOLLOWING: of an acquiring write without an answer yet; inf: the term does not expire
-    # the acquiring write was sent over a release, a handover to this candidate, or an object that is not in `ever_held`
-    # (`is_proof`): no process of an earlier holder is alive, and the command may start before `safe_at`
+    # The instant before the last write that counted was sent (`renew.count` sets it, from `sent_at`). -inf: there is no
+    # term; inf: the term does not expire. While FOLLOWING no write has counted: then `acquire` keeps here when it sent
+    # the write that has no answer yet, because that write may have acquired the lock, and `release` must know its age
+    # before it releases a lock that may be this candidate's. `count` sets the same instant once the answer counts
+    t0: float = -inf
+    # What the acquiring write was sent over (`is_proof`) proves that every process of an earlier holder is dead: a
+    # release, a handover to this candidate, or an object that is not in `ever_held`. So the command may start before
+    # `safe_at`. It ends with the term
     proof: bool = False
     own_record: Record = _NO_RECORD  # the one that counted last
     renew_times: frozenset[int] | None = frozenset()  # of own_record and all records sent since; None: not known
@@ -111,8 +118,8 @@ class State:
     keeps_lock: bool = False  # the last write is a renewal, which records the run
 
     @property
-    def known(self) -> bool:
-        """Whether the lock was observed in this candidacy."""
+    def has_observed(self) -> bool:
+        """Whether this candidacy has read the lock, or a watch event of it."""
         return self.observed_at > -inf
 
     @property
@@ -131,8 +138,8 @@ class State:
         return self.me.timing.kill_at(self.t0)
 
     @property
-    def permitted(self) -> bool:
-        """Whether all processes of earlier holders are dead, so that the term's command may start.
+    def may_start(self) -> bool:
+        """Whether every process of an earlier holder is dead, so that the command may start (rule 4).
 
         That now is past ``safe_at`` is not enough: the lock must have been this candidate's then.
         """
@@ -143,7 +150,11 @@ class State:
         """When --wait ends. A first try, a read and a write, is made in any case, and has a second."""
         if self.serial == 0:
             return inf
-        if self.serial == 1 and not self.last_error and (not self.known or self.acquire_at <= self.sent_at + FIRST_TRY):
+        if (
+            self.serial == 1
+            and not self.last_error
+            and (not self.has_observed or self.acquire_at <= self.sent_at + FIRST_TRY)
+        ):
             return max(self.me.wait_until, self.sent_at + FIRST_TRY)
         unreachable_until = self.unreachable_since + self.me.timing.lease_duration if self.me.live else inf
         return min(self.me.wait_until, unreachable_until)
@@ -153,7 +164,7 @@ class State:
         """When the next step is due even if nothing happens: after a step, always later than that step."""
         match self.phase, self.pending:
             case Phase.FOLLOWING, None:
-                due = self.resync_at if self.stale else min(self.resync_at, self.acquire_at)
+                due = self.resync_at if self.reads_before_write else min(self.resync_at, self.acquire_at)
                 return min(max(due, self.next_request_at), self.give_up_at)
             case Phase.FOLLOWING, Get():
                 return self.give_up_at
@@ -198,7 +209,7 @@ class State:
 
     def is_released(self, observed: Observed) -> bool:
         """Whether it is released, and all of it: an object of a multilock that was there and is missing may be held."""
-        return observed.is_release and not (observed.missing_objects & self.ever_held)
+        return observed.is_release and not (observed.objects_without_record & self.ever_held)
 
     def is_nominated(self, observed: Observed) -> bool:
         """Whether the control plane has nominated this candidate, which has not written the lock yet."""
@@ -207,11 +218,11 @@ class State:
     def is_handed_to_me(self, observed: Observed) -> bool:
         """Whether the last leader, whose command was dead, has named this candidate as the next holder."""
         marked = observed.handed_over and not observed.incarnation and observed.record.holder == self.me.identity
-        return marked and not (observed.lacks_record or self.me.coordinated or self.me.non_expiring)
+        return marked and not (observed.some_object_lacks_record or self.me.coordinated or self.me.non_expiring)
 
     def is_proof(self, observed: Observed | None) -> bool:
         """Whether a write over it proves that no process of an earlier holder is alive."""
-        if observed is None or observed.unwritten:
+        if observed is None or observed.is_blank:
             return not self.ever_held
         return (
             self.is_released(observed)
@@ -253,7 +264,7 @@ def resume(me: Candidate, incarnation: str, t0: float, own_record: Record, *, lo
         Phase.LEADING,
         longest=longest,
         ever_held=EVERY_OBJECT,
-        stale=1,
+        reads_before_write=1,
         t0=t0,
         own_record=own_record,
         renew_times=None,

@@ -15,7 +15,7 @@ def follow(step: Step) -> None:
     """Watch from what was read; poll where that is not allowed, or while the lock is about to be acquired."""
     state, now = step.state, step.now.boot
     about_to_acquire = state.phase is Phase.FOLLOWING and (state.me.one_try or state.acquire_at <= now)
-    if state.watch_denied or about_to_acquire or state.stale:
+    if state.watch_denied or about_to_acquire or state.reads_before_write:
         state.resync_at = now + step.poll_period()
     else:
         state.watch_began_at, state.resync_at = now, now + MAX_SILENT_SECONDS

@@ -17,7 +17,7 @@ def measured(before: State, event: e.Event, after: State, now: float) -> m.Measu
     led = before.phase is after.phase is Phase.LEADING and not after.me.non_expiring
     renewed = led and isinstance(event, e.WriteDone) and after.t0 > before.t0
     found = m.Measured(
-        read=after.known and not before.known,
+        read=after.has_observed and not before.has_observed,
         slow=int(led and isinstance(event, e.GetDone)),
         reconnects=int(isinstance(event, e.WatchEnded) and event.begun),
         took=now - after.t0 if renewed else 0.0,

@@ -27,7 +27,7 @@ class PreviousHolder:
         holder = observed.record.holder if observed else ""
         handed_over = observed is not None and observed.handed_over
         is_mine = observed is not None and (holder == state.me.identity or state.held_by_me(observed))
-        if not state.known or holder == UNKNOWN or (is_mine and not handed_over):
+        if not state.has_observed or holder == UNKNOWN or (is_mine and not handed_over):
             return
         self._sign = "was last observed to hold it" if state.me.non_expiring else "was last observed to renew it"
         if holder and not handed_over:

@@ -73,7 +73,7 @@ class CoordinatedLease(LeaseLock):
         await self.candidate.unregister(timeout)
 
     def observed(self, found: dict[str, Any]) -> Observed:
-        """The observation, with the control plane's fields; ``pristine`` if no candidate has written it.
+        """The observation, with the control plane's fields, and whether a candidate has written it.
 
         Each candidate, client-go's too, writes leaseTransitions. A nominated candidate that writes nothing is dead.
         """
@@ -83,9 +83,9 @@ class CoordinatedLease(LeaseLock):
         spec = found.get("spec")
         if not isinstance(spec, dict):
             return seen
-        pristine = seen.record.acquired is None and spec.get("leaseTransitions") is None and not seen.incarnation
+        is_new = seen.record.acquired is None and spec.get("leaseTransitions") is None and not seen.incarnation
         preferred = str(spec.get("preferredHolder") or "")
-        return replace(seen, preferred=preferred, pristine=pristine and not seen.fault)
+        return replace(seen, preferred=preferred, only_control_plane_wrote=is_new and not seen.fault)
 
     def encode(self, body: dict[str, Any], record: Record) -> None:
         """Keep the strategy, and while the lock is held the preferred holder."""

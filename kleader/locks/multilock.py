@@ -123,7 +123,7 @@ class MultiLock:
             return None
         records, incarnations = [part.record for part in present], {part.incarnation for part in present}
         agreed = len({record.holder for record in records}) == 1
-        lacks_record = any(part is None or part.unwritten for part in pair)
+        some_object_lacks_record = any(part is None or part.is_blank for part in pair)
         durations = [record.duration for record in records]
         if not agreed:
             durations.append(self._lease_duration)
@@ -141,9 +141,9 @@ class MultiLock:
             fault="; ".join(part.fault for part in present if part.fault),
             base=pair,
             components=tuple(part and (part.record, part.incarnation) for part in pair),
-            lacks_record=lacks_record,
+            some_object_lacks_record=some_object_lacks_record,
             recommended=next((part.recommended for part in present if part.recommended), ""),
-            handed_over=agreed and not lacks_record and all(part.handed_over for part in present),
+            handed_over=agreed and not some_object_lacks_record and all(part.handed_over for part in present),
             request=next((part.request for part in present if part.request), None),
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kleader.election.duration import text
-from kleader.election.record import SECOND, UNKNOWN, Record, called
+from kleader.election.record import SECOND, UNKNOWN, Record, display_name
 from kleader.locks.base import MULTILOCKS
 from kleader.observe.assemble import assemble
 from kleader.observe.snapshot import LockSnapshot, LockState, LockStatus, status_from_watch
@@ -181,7 +181,7 @@ class LockTracker:
 
 
 def _appeared(tracked: _Tracked, now: float, wall: int, *, is_first: bool) -> Change:
-    status, holder = tracked.status(now, wall), called(tracked.snapshot.record.holder)
+    status, holder = tracked.status(now, wall), display_name(tracked.snapshot.record.holder)
     if tracked.state is LockState.HELD and not is_first:
         return Change("acquired", f"{holder} leads, by a new lock", status, holder_is_alive=True)
     sentence = f"held by {holder}{_duration(', for', tracked.led_for(now, wall))}"
@@ -193,7 +193,7 @@ def _appeared(tracked: _Tracked, now: float, wall: int, *, is_first: bool) -> Ch
 
 
 def _expire(tracked: _Tracked, now: float, wall: int) -> Change:
-    snapshot, holder = tracked.snapshot, called(tracked.snapshot.record.holder)
+    snapshot, holder = tracked.snapshot, display_name(tracked.snapshot.record.holder)
     tracked.available = tracked.expires_at, f"the lease of {holder} had expired"
     tracked.state = LockState.EXPIRED
     failed = "taken it within" if snapshot.handed_over else "renewed it for"
@@ -202,7 +202,7 @@ def _expire(tracked: _Tracked, now: float, wall: int) -> Change:
 
 
 def _deleted(tracked: _Tracked, now: float, wall: int) -> Change:
-    holder = called(tracked.snapshot.record.holder)
+    holder = display_name(tracked.snapshot.record.holder)
     sentence = f"deleted, while {holder} held it" if tracked.state is LockState.HELD else "deleted"
     status = status_from_watch(LockSnapshot(*tracked.snapshot.key), 0, wall)
     return Change("deleted", sentence, status, tracked.led_for(now, wall) if holder else None)
@@ -220,7 +220,11 @@ def _observe(tracked: _Tracked, lock: LockSnapshot, now: float, wall: int) -> It
     tracked.unchanged_since = now
     if state is LockState.HELD and is_new_term:
         tracked.led_since = now
-    holder, former, status = called(lock.record.holder), called(before.record.holder), tracked.status(now, wall)
+    holder, former, status = (
+        display_name(lock.record.holder),
+        display_name(before.record.holder),
+        tracked.status(now, wall),
+    )
     if state is LockState.MALFORMED:
         yield Change("malformed", f"malformed, which counts as held: {lock.fault}", status)
         return
@@ -250,7 +254,7 @@ def _observe(tracked: _Tracked, lock: LockSnapshot, now: float, wall: int) -> It
 
 def _unexpected(holder: str, before: LockSnapshot, was: LockState, left: float) -> str:
     """How a term began for which the lock was not available."""
-    former = called(before.record.holder)
+    former = display_name(before.record.holder)
     if holder == former:
         return " again"
     rest = f", which had {_short(left)} left" if 0 < left < math.inf else ""

@@ -67,7 +67,7 @@ def test_created_objects_equal_those_of_client_go(place: Place, client: Client) 
     lock = client.lock(place)
     assert refused(lock.get).kind is Kind.MISSING
     written = lock.write(None, MINE.record)
-    assert (written.record, written.incarnation, written.fault, written.lacks_record) == (
+    assert (written.record, written.incarnation, written.fault, written.some_object_lacks_record) == (
         MINE.record,
         "term",
         "",
@@ -89,7 +89,7 @@ def test_an_update_writes_the_same_record_as_client_go(place: Place, client: Cli
     before = place.plant(LED)
     lock = client.lock(place)
     seen = lock.get()
-    assert (seen.record, seen.incarnation, seen.fault, seen.lacks_record) == (LED.record, "", "", False)
+    assert (seen.record, seen.incarnation, seen.fault, seen.some_object_lacks_record) == (LED.record, "", "", False)
     written = lock.write(seen, MINE.record)
     again = lock.write(written, LATER.record)
     assert len({seen.version, written.version, again.version}) == 3
@@ -281,11 +281,11 @@ def test_a_write_without_a_response_is_unknown_until_the_next_read(
             assert failure.kind is Kind.UNREACHABLE
             now = lock.get()
             if path == there.paths[-1]:
-                assert (now.record, now.incarnation, now.lacks_record) == (MINE.record, "t", False)
+                assert (now.record, now.incarnation, now.some_object_lacks_record) == (MINE.record, "t", False)
             elif base:
                 assert now.record.holder == UNKNOWN
             else:
-                assert now.lacks_record
+                assert now.some_object_lacks_record
 
 
 # --- records that say something, but not beyond doubt
@@ -329,7 +329,7 @@ def test_a_watch_reports_changes_after_its_version_of_this_object_alone(place: P
         place.delete()
         told = [watch.next() for _ in place.kinds]
         assert told[-1] is None
-        assert all(state is None or state.lacks_record for state in told)
+        assert all(state is None or state.some_object_lacks_record for state in told)
         place.plant(LED)
         told = [watch.next() for _ in place.kinds]
         assert told[-1]
@@ -344,7 +344,7 @@ def test_a_watch_without_a_version_reports_the_present_state_first(place: Place,
             for watch in (from_the_start, later):
                 told = [watch.next() for _ in place.kinds]
                 assert told[-1]
-                assert (told[-1].record, told[-1].lacks_record) == (LED.record, False)
+                assert (told[-1].record, told[-1].some_object_lacks_record) == (LED.record, False)
 
 
 def test_a_watched_version_can_be_written_over(place: Place, client: Client) -> None:
@@ -392,7 +392,7 @@ def test_multilock_reads_the_record_of_a_candidate_that_uses_one_object(double: 
         there.plant_one(kind, LED)
         lock = client.lock(there)
         seen = lock.get()
-        assert (seen.record, seen.lacks_record) == (LED.record, True)
+        assert (seen.record, seen.some_object_lacks_record) == (LED.record, True)
         written = lock.write(seen, MINE.record)
         assert [entry_of(each) for each in there.objects()][1 - number] == MINE
         lock.write(written, LATER.record)

@@ -338,7 +338,7 @@ class Explored:
             taken = world._replace(taken=self.longest)
             if "delete" in hands:
                 self._add(self._committed(taken, None), -1, "the lock is deleted")
-            if "strip" in hands and not there.record.unwritten:
+            if "strip" in hands and not there.record.is_blank:
                 bare = replace(there, record=Record(), incarnation="", version=number, **unmarked)
                 self._add(self._committed(taken, bare), -1, "its record is taken away")
         if "edit" in hands and there and there.record.holder and may_hide:
@@ -405,7 +405,7 @@ class Explored:
         elector, actions, memory = known
         self.doing = Story(who, what, actions)
         one = one._replace(elector=elector, kept=one.kept if memory is None else memory)
-        if isinstance(event, (e.GetDone, e.WatchEvent)) and (seen := _seen(event)) and not seen.record.unwritten:
+        if isinstance(event, (e.GetDone, e.WatchEvent)) and (seen := _seen(event)) and not seen.record.is_blank:
             one = one._replace(knows=True)
         worlds = [_put(world, who, one)]
         for action in self.actions[actions]:

@@ -18,7 +18,7 @@ ReleaseIsTrue == IsReleased(Current) \/ IsHandover(Current) => \A c \in Candidat
 
 \* Somebody can lead again: where nothing is under way and no time left to wait for, a candidate can act.
 Idle(c) == LET st == state[c] IN
-  /\ st.phase = "FOLLOWING" /\ st.request.status = "none" /\ st.observed = Version /\ st.stale = "no"
+  /\ st.phase = "FOLLOWING" /\ st.request.status = "none" /\ st.observed = Version /\ st.before_write = "nothing"
   /\ now >= st.safe_at
 NotStuck ==
   (/\ \A c \in Candidates \ ClientGo : Idle(c)

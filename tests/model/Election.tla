@@ -48,10 +48,10 @@ Record(holder, incarnation, renewed, mark, duration) ==
    renewed |-> renewed, mark |-> mark, duration |-> duration]
 Without(kind) == [Record(nobody, <<>>, 0, 0, 1) EXCEPT !.kind = kind]
 Gone      == Without("gone")       \* there is no such object
-Unwritten == Without("unwritten")  \* there is one, and no candidate has left a record on it
+Blank     == Without("blank")  \* there is one, and no candidate has left a record on it
 
 IsReleased(r)  == r.kind = "record" /\ r.holder = nobody
-IsUnwritten(r) == r.kind \in {"gone", "unwritten"}
+HasNoRecord(r) == r.kind \in {"gone", "blank"}
 IsMarked(r)    == r.incarnation = <<>> /\ r.mark # 0
                   /\ (r.mark = r.renewed \/ Wrong = "bare mark is a handover")
 IsHandover(r)  == r.kind = "record" /\ r.holder # nobody /\ IsMarked(r)
@@ -65,7 +65,8 @@ Start ==
     phase |-> "FOLLOWING", command |-> FALSE, incarnation |-> 1, proof |-> FALSE, t0 |-> 0,
     safe_at |-> 0, longest |-> 0, ever_held |-> "no",
     \* known to the elector alone
-    observed |-> 0, stale |-> "no", after_release |-> FALSE, watches_missing |-> FALSE, read_again |-> FALSE,
+    \* before_write: what must be observed before the next write: nothing, any read, or a newer version
+    observed |-> 0, before_write |-> "nothing", after_release |-> FALSE, watches_missing |-> FALSE, read_again |-> FALSE,
     unanswered_release_base |-> 0,
     request |-> NoRequest ]
 \* RECORDING: the command is dead, and the last write renews: with --no-release, or by the next elector of one that
@@ -95,7 +96,7 @@ Ended(st) ==
              !.proof = FALSE, !.unanswered_release_base = 0, !.request = NoRequest]
 
 \* The command may start: the base of the acquiring write proves it, or all earlier holders' time is over.
-Permitted(st) ==
+MayStart(st) ==
   \/ st.proof
   \/ IF Wrong = "now is past safe_at" THEN now >= st.safe_at ELSE st.t0 >= st.safe_at
 
@@ -108,7 +109,7 @@ SameAsBefore(st, v, from_watch) ==
   \/ from_watch /\ history[v] = history[st.observed]
   \/ /\ st.observed # 0 /\ history[v].kind = "gone" /\ history[st.observed].kind = "gone"
      /\ from_watch \/ ~Coordinated \/ Wrong = "a gap of a missing lock is unbroken"
-NeverHeld(st, r) == ~EverHeld(st) /\ IsUnwritten(r)
+NeverHeld(st, r) == ~EverHeld(st) /\ HasNoRecord(r)
 Raises(c, v, from_watch) ==
   LET st == state[c]  r == history[v] IN
   ~ \/ SameAsBefore(st, v, from_watch)
@@ -123,8 +124,8 @@ Raises(c, v, from_watch) ==
 Noted(c, v, from_watch) ==
   LET st == state[c]  r == history[v] IN
   [st EXCEPT
-    !.observed = v, !.stale = "no", !.longest = Max(@, r.duration),
-    !.ever_held = IF IsUnwritten(r) THEN @ ELSE "observed",
+    !.observed = v, !.before_write = "nothing", !.longest = Max(@, r.duration),
+    !.ever_held = IF HasNoRecord(r) THEN @ ELSE "observed",
     !.watches_missing = from_watch /\ r.kind = "gone",
     !.read_again = Coordinated /\ (@ \/ (~from_watch /\ st.observed # 0 /\ v # st.observed)),
     !.after_release =
@@ -156,15 +157,15 @@ WatchMissing(c, v) ==
   /\ Coordinated /\ st.phase = "FOLLOWING" /\ st.observed # 0 /\ st.request.status = "none"
   /\ history[st.observed].kind = "gone" /\ ~st.watches_missing /\ v >= st.observed /\ history[v].kind = "gone"
   /\ st.ever_held = "no" /\ ~st.read_again => now >= deleted_at + Longest
-  /\ state' = [state EXCEPT ![c] = [Noted(c, v, TRUE) EXCEPT !.stale = st.stale]]
+  /\ state' = [state EXCEPT ![c] = [Noted(c, v, TRUE) EXCEPT !.before_write = st.before_write]]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
 
 Observe(c, v, from_watch) ==
   LET st == state[c] IN
   /\ \/ v > st.observed
-     \/ v = st.observed /\ st.stale = "read"
+     \/ v = st.observed /\ st.before_write = "read"
   /\ st.observed = 0 => v >= Version - 1
-  /\ Coordinated /\ st.observed = 0 /\ st.ever_held = "no" /\ IsUnwritten(history[v]) => now >= deleted_at + Longest
+  /\ Coordinated /\ st.observed = 0 /\ st.ever_held = "no" /\ HasNoRecord(history[v]) => now >= deleted_at + Longest
   /\ from_watch => /\ st.observed # 0 /\ (history[st.observed].kind # "gone" \/ st.watches_missing) /\ v > st.observed
                    /\ v = st.observed + 1 \/ Wrong = "a gap is unbroken"
   /\ IF st.phase \in InTerm
@@ -184,7 +185,7 @@ Request(c, kind, to) ==
     mark |-> IF c \in ClientGo THEN history[st.observed].mark ELSE 0,
     duration |-> D[c] ]
 Send(c, request) ==
-  /\ state[c].request.status = "none" /\ state[c].stale = "no" /\ state[c].observed # 0
+  /\ state[c].request.status = "none" /\ state[c].before_write = "nothing" /\ state[c].observed # 0
   /\ Version < MaxVersion
   /\ state' = [state EXCEPT ![c].request = request, ![c].ever_held = IF @ = "no" THEN "sent" ELSE @]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
@@ -242,7 +243,7 @@ Apply(c) ==
   /\ IF Matches(w)
      THEN Appended(Written(w), late) /\ state' = [state EXCEPT ![c].request = [w EXCEPT !.status = "ok", !.base = Version + 1]]
      ELSE \* a 409 does not say what is there: nothing is written until a newer version was observed
-          state' = [state EXCEPT ![c].request = NoRequest, ![c].stale = "newer"] /\ UNCHANGED <<history, late>>
+          state' = [state EXCEPT ![c].request = NoRequest, ![c].before_write = "newer"] /\ UNCHANGED <<history, late>>
   /\ UNCHANGED <<now, deleted_at, left>>
 ApplyLate(w) ==
   /\ w \in late /\ Version < MaxVersion /\ Matches(w) /\ Appended(Written(w), late \ {w})
@@ -259,7 +260,7 @@ Abandoned(c) ==
 
 WriteDone(c) ==
   LET st == state[c]  w == st.request
-      counted == [st EXCEPT !.request = NoRequest, !.observed = w.base, !.stale = "no", !.ever_held = "observed",
+      counted == [st EXCEPT !.request = NoRequest, !.observed = w.base, !.before_write = "nothing", !.ever_held = "observed",
                             !.after_release = FALSE, !.longest = Max(@, D[c]),
                             !.t0 = IF Wrong = "t0 after the answer" THEN now ELSE w.sent_at]
       created == w.create /\ (w.kind = "acquire" \/ st.phase = "HOLDING")
@@ -280,8 +281,8 @@ Lose(c) ==
   /\ late' \in Abandoned(c)
   /\ state' = [state EXCEPT ![c] =
        IF Wrong = "a lost answer counts" /\ w.kind = "renew"
-       THEN [st EXCEPT !.request = NoRequest, !.t0 = w.sent_at, !.stale = "read"]
-       ELSE [st EXCEPT !.request = NoRequest, !.stale = "read",
+       THEN [st EXCEPT !.request = NoRequest, !.t0 = w.sent_at, !.before_write = "read"]
+       ELSE [st EXCEPT !.request = NoRequest, !.before_write = "read",
                        !.unanswered_release_base =
                          IF w.kind \in {"release", "handover"} /\ @ = 0 THEN st.observed ELSE @]]
   /\ left' = [left EXCEPT !.lost = @ - 1]
@@ -291,14 +292,14 @@ Lose(c) ==
 (* Terms *)
 
 StartCommand(c) ==
-  /\ state[c].phase = "HOLDING" /\ Permitted(state[c]) /\ (InTime(c) \/ Wrong = "start past the deadline")
+  /\ state[c].phase = "HOLDING" /\ MayStart(state[c]) /\ (InTime(c) \/ Wrong = "start past the deadline")
   /\ state' = [state EXCEPT ![c].phase = "LEADING", ![c].command = TRUE]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
 
 \* The command has ended, or is stopped: its tree is proven empty.
 StopCommand(c) ==
   /\ \/ state[c].phase = "LEADING"
-     \/ state[c].phase = "HOLDING" /\ Permitted(state[c])
+     \/ state[c].phase = "HOLDING" /\ MayStart(state[c])
   /\ c \notin ClientGo /\ Wrong # "release before the command is dead"
   /\ \E phase \in {"RELEASING", "RECORDING"} : state' = [state EXCEPT ![c].phase = phase, ![c].command = FALSE]
   /\ UNCHANGED <<now, history, late, deleted_at, left>>
@@ -307,13 +308,13 @@ StopCommand(c) ==
 EndTerm(c) ==
   /\ state[c].phase \in InTerm
   /\ late' \in Abandoned(c)
-  /\ state' = [state EXCEPT ![c] = [Raise(Ended(state[c]), c) EXCEPT !.stale = "read"]]
+  /\ state' = [state EXCEPT ![c] = [Raise(Ended(state[c]), c) EXCEPT !.before_write = "read"]]
   /\ UNCHANGED <<now, history, deleted_at, left>>
 
 \* The elector died and was reaped; the supervisor starts another with what it keeps itself.
 ReplaceElector(c) ==
   LET st == state[c]
-      kept == [st EXCEPT !.observed = 0, !.stale = "read", !.after_release = FALSE, !.watches_missing = FALSE,
+      kept == [st EXCEPT !.observed = 0, !.before_write = "read", !.after_release = FALSE, !.watches_missing = FALSE,
                          !.request = NoRequest,
                          !.safe_at = IF Wrong = "replaced elector forgets safe_at" THEN 0 ELSE @,
                          !.ever_held = IF Wrong = "replaced elector forgets ever held" THEN "forgotten" ELSE @] IN
@@ -363,7 +364,7 @@ EditHolder ==
   /\ UNCHANGED deleted_at
 ManualEdit ==
   \/ "delete"  \in Hands /\ TakeAway(Gone)
-  \/ "strip"   \in Hands /\ TakeAway(Unwritten)
+  \/ "strip"   \in Hands /\ TakeAway(Blank)
   \/ "edit"    \in Hands /\ EditHolder
   \/ "restore" \in Hands /\ Restore
 

@@ -119,7 +119,7 @@ class ControlPlane:
         if stored:
             self.lease.edit(record=record, fault="", preferred="")
         else:
-            self.lease.create(record, pristine=True)
+            self.lease.create(record, only_control_plane_wrote=True)
 
 
 class NamedMachine(Machine):
@@ -230,7 +230,7 @@ class NamedSchedule(Schedule):
             machine.skew = self.rng.uniform(-1, 1)
         stored = self.server.lease.stored
         # it would wait for a renewTime of tomorrow until then; where there is none that would look like a release
-        if stored and not stored.fault and not stored.record.unwritten:
+        if stored and not stored.fault and not stored.record.is_blank:
             self.server.lease.edit(record=replace(stored.record, renewed=WALL + round(self.now * SECOND)))
 
     @property

@@ -125,7 +125,7 @@ class Machine(Host):
             return
         parts = observed.base if self.me.is_multilock else (observed,)
         for kept, part in zip(self.kept, parts, strict=False):
-            if part and not part.unwritten:
+            if part and not part.is_blank:
                 known = self.saw.get(kept.name, self.me.timing.lease_duration)
                 self.saw[kept.name] = max(known, part.record.duration)
 

@@ -32,7 +32,7 @@ class Stored(NamedTuple):
     fault: str = ""
     label: int = 0
     preferred: str = ""
-    pristine: bool = False
+    only_control_plane_wrote: bool = False
     request: Request | None = None
     handed_over: bool = False
 
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
             self.fault,
             self,
             preferred=self.preferred,
-            pristine=self.pristine,
+            only_control_plane_wrote=self.only_control_plane_wrote,
             request=self.request,
             handed_over=self.handed_over,
         )
@@ -94,10 +94,12 @@ class Kept:
         if self.stored:
             self._commit(self.stored._replace(**fields))  # type: ignore[arg-type]
 
-    def create(self, record: Record, *, incarnation: str = "", pristine: bool = False) -> None:
+    def create(self, record: Record, *, incarnation: str = "", only_control_plane_wrote: bool = False) -> None:
         """Somebody else's creation."""
         if self.stored is None:
-            self._commit(Stored(next(self._revisions), 0, record, incarnation, pristine=pristine))
+            self._commit(
+                Stored(next(self._revisions), 0, record, incarnation, only_control_plane_wrote=only_control_plane_wrote)
+            )
 
     def delete(self, now: float) -> None:
         """Somebody's hand again."""

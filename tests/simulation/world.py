@@ -116,7 +116,7 @@ class World:
         )
 
     def _hides(self, stored: Stored | None, own: int) -> bool:
-        if stored is None or stored.record.unwritten:
+        if stored is None or stored.record.is_blank:
             return True
         told = stored.record.duration if stored.record.acquired else max(own, stored.record.duration)
         least = self.running.me.timing.lease_duration if self.running else self.lease

@@ -85,7 +85,7 @@ def test_preferred_holder_is_read(lock: CoordinatedLease) -> None:
 def test_lease_was_never_held_only_if_no_candidate_has_written_it(
     lock: CoordinatedLease, found: dict[str, Any], *, untouched: bool
 ) -> None:
-    assert lock.observed(found).pristine is untouched
+    assert lock.observed(found).only_control_plane_wrote is untouched
 
 
 def test_candidate_is_renewed_when_a_nominated_one_does_not_lead_in_time(lock: CoordinatedLease) -> None:

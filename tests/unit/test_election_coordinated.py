@@ -165,7 +165,7 @@ def test_a_nomination_observed_by_watch_shortens_no_wait_when_the_lock_is_delete
     story = Coordinated()
     story.follows(story.lock("long", duration=60)).waits(1)
     story.sees(story.naming("crashed")).sees(None).waits(1)
-    story.sees(story.naming(pristine=True)).writes()
+    story.sees(story.naming(only_control_plane_wrote=True)).writes()
     assert Phase.LEADING is not story.renews(59.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
@@ -278,7 +278,11 @@ def test_a_lock_created_by_nomination_is_waited_for(before: list[str], *, untouc
     """Before its watch has shown the lock to be missing, another candidate may have held it in between."""
     story = Coordinated().wakes()
     for i, each in enumerate([*before, "named"]):
-        shown = {"held": story.lock("other"), "missing": None, "named": story.naming(pristine=untouched)}[each]
+        shown = {
+            "held": story.lock("other"),
+            "missing": None,
+            "named": story.naming(only_control_plane_wrote=untouched),
+        }[each]
         story = story.sees(shown) if i else story.reads(shown)
     story.writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
@@ -288,7 +292,7 @@ def test_a_lock_created_by_nomination_is_waited_for(before: list[str], *, untouc
 def test_a_lock_created_by_nomination_unobserved_is_waited_for() -> None:
     """Another candidate may have led in between, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None)
-    story.waits(10).tell(e.WatchEnded()).reads(story.naming(pristine=True)).writes()
+    story.waits(10).tell(e.WatchEnded()).reads(story.naming(only_control_plane_wrote=True)).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
@@ -298,14 +302,14 @@ def test_a_candidate_whose_watch_began_before_the_lock_existed_leads_at_once(*, 
     """Also where the control plane has named another one before, which has not written the lock."""
     story = Coordinated().wakes().reads(None).sees(None).waits(4)
     if named_before:
-        story.sees(story.naming("other", pristine=True)).waits(4)
-    story.sees(story.naming(pristine=True)).asked(e.Write)
+        story.sees(story.naming("other", only_control_plane_wrote=True)).waits(4)
+    story.sees(story.naming(only_control_plane_wrote=True)).asked(e.Write)
     story.writes().asked(e.Acquired)
 
 
 def test_a_candidate_nominated_earlier_that_has_written_is_waited_for() -> None:
     story = Coordinated().wakes().reads(None).sees(None)
-    story.sees(story.naming("other", pristine=True)).sees(story.lock("other", "term-9"))
+    story.sees(story.naming("other", only_control_plane_wrote=True)).sees(story.lock("other", "term-9"))
     story.sees(story.naming(incarnation="term-9")).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
@@ -314,7 +318,7 @@ def test_a_candidate_nominated_earlier_that_has_written_is_waited_for() -> None:
 def test_a_lock_that_was_written_as_its_watch_began_is_waited_for() -> None:
     """The API server answers, the lock is found missing, another candidate leads: only then the watch begins."""
     story = Coordinated().wakes().reads(None).sees(None)
-    story.sees(story.naming(incarnation="term-9", pristine=False)).writes()
+    story.sees(story.naming(incarnation="term-9", only_control_plane_wrote=False)).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
@@ -323,7 +327,7 @@ def test_a_lock_missing_after_a_gap_is_waited_for() -> None:
     """It may have led, and its Lease have been deleted by hand."""
     story = Coordinated().wakes().reads(None).sees(None).waits(10)
     story.tell(e.WatchEnded()).reads(None).sees(None)
-    story.sees(story.naming(pristine=True)).writes()
+    story.sees(story.naming(only_control_plane_wrote=True)).writes()
     assert Phase.LEADING is not story.renews(14.9).state.phase
     assert Phase.LEADING is story.renews(0.1).state.phase
 
@@ -383,7 +387,7 @@ def test_a_leader_that_is_nominated_again_has_lost_at_once(incarnation: str, *, 
 def test_a_leader_whose_lock_is_recreated_for_it_leads_on() -> None:
     story = Coordinated().leads()
     acquired = story.state.own_record.acquired
-    story.waits(2).fails(Kind.MISSING).reads(story.naming(pristine=True))
+    story.waits(2).fails(Kind.MISSING).reads(story.naming(only_control_plane_wrote=True))
     record = story.asked(e.Write).record
     assert (record.holder, record.acquired, record.transitions) == (ME, acquired, 4)
     assert story.writes().asked(e.Renewed).stop_at == story.now + 10
@@ -394,13 +398,13 @@ def test_a_leader_whose_lock_is_recreated_for_it_writes_nothing_past_its_deadlin
     story = Coordinated().leads()
     story.waits(2).fails(Kind.MISSING)
     story.now += 20
-    story.reads(story.naming(pristine=True)).asked(e.Lost)
+    story.reads(story.naming(only_control_plane_wrote=True)).asked(e.Lost)
     assert not story.requests
 
 
 def test_a_leader_whose_lock_is_recreated_for_another_has_lost_at_once() -> None:
     story = Coordinated().leads()
-    story.waits(2).fails(Kind.MISSING).reads(story.naming("other", pristine=True))
+    story.waits(2).fails(Kind.MISSING).reads(story.naming("other", only_control_plane_wrote=True))
     assert story.asked(e.Lost).kill_now
 
 
@@ -436,7 +440,7 @@ def test_a_leader_steps_down_for_the_preferred_holder_and_renews_until_its_comma
 def test_a_leader_whose_lock_is_recreated_for_it_steps_down_for_the_preferred_holder() -> None:
     """The write that then makes the lock its own need not take the preference away."""
     story = Coordinated().leads()
-    story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(pristine=True), preferred="better"))
+    story.waits(2).fails(Kind.MISSING).reads(replace(story.naming(only_control_plane_wrote=True), preferred="better"))
     assert "better" in story.asked(e.StepDown).reason
     story.writes().asked(e.Renewed)
 

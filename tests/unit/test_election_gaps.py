@@ -162,7 +162,7 @@ def test_one_object_of_a_multilock_watched_from_an_old_version_shortens_no_wait(
     one, other = (free.record, ""), (story.lock("long", duration=60).record, "")
     story.follows(replace(story.lock(UNKNOWN, duration=60), components=(one, other))).waits(3).tell(e.WatchEnded())
     looked = story.now - START
-    story.reads(replace(story.lock(""), lacks_record=True, components=(one, None)))
+    story.reads(replace(story.lock(""), some_object_lacks_record=True, components=(one, None)))
     story.sees(replace(free, components=(one, one))).fails(Kind.MISSING).reads(None)
     assert leads_at(story) >= looked + 60
 
@@ -172,7 +172,7 @@ def test_a_multilock_object_recreated_before_its_watch_began_is_waited_for() -> 
     story = Story(is_multilock=True)
     dead, single = (story.lock("dead").record, ""), (story.lock("single", duration=60).record, "")
     story.follows(replace(story.lock(UNKNOWN, duration=60), components=(dead, single))).waits(3).tell(e.WatchEnded())
-    gone = replace(story.lock("dead", duration=60), lacks_record=True, components=(dead, None))
+    gone = replace(story.lock("dead", duration=60), some_object_lacks_record=True, components=(dead, None))
     story.reads(gone).waits(4)
     story.sees(replace(gone, version=story.version())).idles(59.9)
     story.waits(0.1).asked(e.Write)
@@ -268,7 +268,7 @@ def test_a_nomination_read_over_an_earlier_one_shortens_no_wait_for_an_earlier_l
 def test_a_multilock_half_written_by_the_previous_elector_shortens_no_wait(longest: int) -> None:
     """An operator then writes both objects with a shorter duration."""
     story = Story(resume_waiting(candidate(is_multilock=True), TERM, START, longest=longest)).wakes()
-    story.reads(replace(story.lock(ME, TERM), lacks_record=True)).waits(1)
+    story.reads(replace(story.lock(ME, TERM), some_object_lacks_record=True)).waits(1)
     story.sees(story.lock("short", duration=5))
     assert leads_at(story) >= longest
 
@@ -276,7 +276,7 @@ def test_a_multilock_half_written_by_the_previous_elector_shortens_no_wait(longe
 def test_a_multilock_half_written_a_moment_ago_shortens_no_wait() -> None:
     story = Story(is_multilock=True)
     story.follows(story.lock("long", duration=60)).waits(60)
-    half = replace(story.landed(), lacks_record=True)
+    half = replace(story.landed(), some_object_lacks_record=True)
     story.fails(Kind.UNREACHABLE).waits(2).reads(half).sees(story.lock("short", duration=5))
     assert leads_at(story) >= 60 + 60
 
@@ -287,7 +287,7 @@ def test_a_multilock_half_written_a_moment_ago_shortens_no_wait() -> None:
 def test_a_candidate_that_starts_before_the_lock_exists_waits_no_longer_for_a_crashed_leader() -> None:
     """Its watch began without a version, and has reported every change since."""
     story = Coordinated().wakes().reads(None)
-    story.waits(1).sees(story.naming("other", pristine=True))
+    story.waits(1).sees(story.naming("other", only_control_plane_wrote=True))
     for _ in range(10):
         story.waits(2).sees(story.lock("other", "term-9"))
     renewed = story.now - START

@@ -89,7 +89,7 @@ def test_no_wait_without_a_read_ends_with_125() -> None:
 def test_a_multilock_with_two_holders_is_reported_without_a_holder() -> None:
     story = Story(wait_until=START + 8)
     story.follows(story.lock(UNKNOWN))
-    assert story.waits(8).asked(e.AcquireFailed).reason.startswith("held by somebody unknown, last renewed ")
+    assert story.waits(8).asked(e.AcquireFailed).reason.startswith("held by an unknown candidate, last renewed ")
 
 
 def test_no_wait_fails_on_a_malformed_record() -> None:
@@ -117,8 +117,8 @@ OTHERS = Story().lock("other").record, ""
 
 def pair(story: Story, *components: tuple[Record, str] | None, holder: str = UNKNOWN) -> Observed:
     """Both objects of a multilock, and its holder by them."""
-    lacks_record = any(each is None or each[0].unwritten for each in components)
-    return replace(story.lock(holder), components=components, lacks_record=lacks_record)
+    some_object_lacks_record = any(each is None or each[0].is_blank for each in components)
+    return replace(story.lock(holder), components=components, some_object_lacks_record=some_object_lacks_record)
 
 
 def both(story: Story) -> Observed:

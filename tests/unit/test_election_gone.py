@@ -288,7 +288,7 @@ def halves(story: Story, primary: Observed | None, secondary: Observed | None) -
         story.lock(holders.pop() if len(holders) == 1 else UNKNOWN),
         incarnation=present[0].incarnation if len({each.incarnation for each in present}) == 1 else "",
         components=tuple(each and (each.record, each.incarnation) for each in (primary, secondary)),
-        lacks_record=any(each is None or each.unwritten for each in (primary, secondary)),
+        some_object_lacks_record=any(each is None or each.is_blank for each in (primary, secondary)),
         version="/".join(each.version if each else "" for each in (primary, secondary)),
     )
 

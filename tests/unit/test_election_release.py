@@ -82,7 +82,7 @@ def test_a_multilock_with_a_missing_object_is_not_released() -> None:
     """A new holder may have written the missing object, and be about to write the other."""
     story = Story().leads()
     assert story.state.observed
-    torn = replace(story.relabelled(story.state.observed), lacks_record=True)
+    torn = replace(story.relabelled(story.state.observed), some_object_lacks_record=True)
     story.tell(EMPTIED).fails(Kind.CONFLICT).reads(torn)
     assert story.requests == []
     assert not story.asked(e.Released).released

@@ -275,7 +275,7 @@ def test_wait_live_does_not_take_a_handover_to_this_candidate_for_a_renewal() ->
         {"incarnation": "term-7", "handed_over": False},
         {"incarnation": "term-7"},
         {"fault": "it is not JSON"},
-        {"lacks_record": True},
+        {"some_object_lacks_record": True},
     ],
     ids=["a client-go leader", "a kleader", "another that took it", "malformed", "half a pair"],
 )

@@ -95,7 +95,7 @@ def test_two_objects_with_one_holder_are_one_record(server: Server) -> None:
     put(server, EndpointsLock, HELD)
     put(server, LeaseLock, HELD)
     seen = get(multi(server))
-    assert (seen.record, seen.lacks_record, seen.fault) == (HELD, False, "")
+    assert (seen.record, seen.some_object_lacks_record, seen.fault) == (HELD, False, "")
 
 
 @pytest.mark.parametrize(("first", "second"), [(HELD, FREE), (FREE, HELD), (replace(HELD, holder="e"), HELD)])
@@ -132,7 +132,7 @@ def test_a_multilock_with_a_missing_object_is_neither_released_nor_held_by_the_c
     """Also where it was never there: the fleet is of candidates that know the annotation only."""
     put(server, EndpointsLock, record)
     seen = get(multi(server))
-    assert (seen.lacks_record, seen.missing_objects) == (True, frozenset({1}))
+    assert (seen.some_object_lacks_record, seen.objects_without_record) == (True, frozenset({1}))
     assert seen.record.holder == record.holder, "the leader that has the other one creates this one"
 
 
@@ -144,7 +144,10 @@ def test_a_deleted_object_does_not_make_a_multilock_free(server: Server, gone: s
     get(lock)
     del server.found[gone]
     seen = get(lock)
-    assert (seen.lacks_record, seen.missing_objects) == (True, frozenset({["endpoints", "leases"].index(gone)}))
+    assert (seen.some_object_lacks_record, seen.objects_without_record) == (
+        True,
+        frozenset({["endpoints", "leases"].index(gone)}),
+    )
 
 
 @pytest.mark.parametrize("anew", ["leases", "endpoints"])
@@ -157,7 +160,7 @@ def test_an_object_recreated_without_a_record_does_not_make_a_multilock_free(ser
     server.create_bare(anew)
     seen = get(lock)
     missing = frozenset({["endpoints", "leases"].index(anew)})
-    assert (seen.lacks_record, seen.missing_objects, seen.unwritten) == (True, missing, False)
+    assert (seen.some_object_lacks_record, seen.objects_without_record, seen.is_blank) == (True, missing, False)
 
 
 @pytest.mark.parametrize("bare", [("endpoints",), ("leases",), ("endpoints", "leases")])

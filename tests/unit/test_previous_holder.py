@@ -23,7 +23,7 @@ def state(holder: str, seen_at: float, *, non_expiring: bool = False) -> State:
     def mine(_: object) -> bool:
         return non_expiring and holder == "my-pod"
 
-    return cast("State", SimpleNamespace(observed=seen, known=True, me=me, observed_at=seen_at, held_by_me=mine))
+    return cast("State", SimpleNamespace(observed=seen, has_observed=True, me=me, observed_at=seen_at, held_by_me=mine))
 
 
 class Told(list[str]):

@@ -232,7 +232,7 @@ def test_a_pair_with_different_holders_is_shown_without_a_holder_and_explained(
         "ns/x: its two objects name different holders, and it counts as held until both name the same one"
     ]
     formatters.print_result(torn, [], "")
-    assert capsys.readouterr().out == "lease.coordination.k8s.io/x held by somebody unknown\n"
+    assert capsys.readouterr().out == "lease.coordination.k8s.io/x held by an unknown candidate\n"
     formatters.print_locks([torn], "json", with_namespace=False)
     assert json.loads(capsys.readouterr().out)["items"][0]["holder"] == UNKNOWN
 

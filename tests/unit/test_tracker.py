@@ -223,7 +223,7 @@ def test_a_multilock_whose_objects_keep_differing_has_an_unknown_holder() -> Non
     story.update(SourceUpdate({lock().key: lock()}, is_complete=True), 1)
     assert story.shows(lock("b", 1, kind="configmap")) == []
     (sentence,) = story.passes(1)
-    assert sentence.startswith("somebody unknown leads instead of a")
+    assert sentence.startswith("an unknown candidate leads instead of a")
     (status,) = story.tracker.statuses(story.at, WALL)
     assert status.snapshot.record.holder == UNKNOWN
 
