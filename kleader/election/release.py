@@ -31,10 +31,10 @@ def close(step: Step, *, release: bool, to: str = "", record: bool = False) -> N
         step.end(released=False, why=_KEPT)
     elif leading or (state.phase is Phase.FOLLOWING and _may_hold(state)):
         step.unwatch()
-        state.reads_before_write = state.reads_before_write or not state.held_by_me(state.observed)
+        state.reads_before_write = state.reads_before_write or int(not state.held_by_me(state.observed))
         state.phase, state.next_request_at, state.consecutive_failures = Phase.RELEASING, now, 0
-        patience = state.me.request_timeout * (2 if state.pending else 1)  # what is under way may use up one of them
-        state.release_by = min(now + patience, inf if state.me.non_expiring else state.kill_at)
+        timeout = state.me.request_timeout * (2 if state.pending else 1)  # what is under way may use up one of them
+        state.release_by = min(now + timeout, inf if state.me.non_expiring else state.kill_at)
         state.successor, state.keeps_lock = to if leading else "", not release
         if state.keeps_lock and isinstance(state.pending, e.Write):
             state.pending, state.reads_before_write = None, 1  # it does not record the run

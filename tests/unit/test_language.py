@@ -51,6 +51,7 @@ STANDARD = {
     "parted": "release sent",
     "patience": "timeout",
     "polite": "termination signal",
+    "pristine": "written by the control plane alone",
     "prevail": "last option wins",
     "proceed": "advance",
     "pursue": "advance",
@@ -73,13 +74,12 @@ STANDARD = {
     "trouble": "last error",
     "twofold": "multilock",
     "unwanted": "not preferred",
+    "unwritten": "blank",
     "vacant": "free",
     "whoever": "the process, the candidate",
     "whom": "the process, the candidate",
 }
 EXCEPTIONS = {"cli/workload.py": {"nobody"}, "cli/manifest.py": {"nobody"}}  # the user of that name
-EXCEPTIONS["election/record.py"] = {"somebody"}  # of an unknown holder, for people
-EXCEPTIONS["election/release.py"] = {"patience", "whoever"}  # in the sentence of a release that is refused
 EXCEPTIONS["election/__init__.py"] = {"guard"}  # a row of tests/mutation
 PATHS = sorted(str(path.relative_to(KLEADER)) for path in KLEADER.rglob("*.py"))
 
