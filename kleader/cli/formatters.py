@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kleader.locks.candidate_registry import Registered
     from kleader.locks.run_history import Run
-    from kleader.observe.snapshot import LockSnapshot, LockStatus, ObjectRef
+    from kleader.observe.snapshot import LockStatus, ObjectRef
 
 _NONE, _UNKNOWN = "<none>", "<unknown>"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
@@ -85,7 +85,7 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
     else:
         print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
         if len(statuses) == 1:
-            click.echo(_former(statuses[0].snapshot), nl=False)
+            click.echo(_former(statuses[0]), nl=False)
         if len(statuses) == 1 and statuses[0].snapshot.candidates:
             click.echo()
             _print_candidates(statuses[0])
@@ -152,22 +152,31 @@ def print_table(statuses: Sequence[LockStatus], *, wide: bool, with_namespace: b
     _print_rows([head, *(_row(status, wide=wide, with_namespace=with_namespace) for status in statuses)])
 
 
-def _former(lock: LockSnapshot) -> str:
+def _former(status: LockStatus) -> str:
     """Since when a lock is free, and who led last: a line of what is known; "" for nothing."""
-    known = [f"free since {timestamp(lock.free_since)}"] if lock.free_since is not None else []
+    lock, since = status.snapshot, _free_since(status)
+    known = [f"free since {timestamp(since)}"] if since is not None else []
     known += [f"last leader {printable(lock.last_holder)}"] if lock.last_holder else []
     return "; ".join(known) + "\n" * bool(known)
 
 
+def _free_since(status: LockStatus) -> int | None:
+    """Never in the future: the renewTime of a release may be, for each write advances it by at least a second."""
+    since = status.snapshot.free_since
+    return None if since is None else min(since, status.at)
+
+
 def _print_candidates(status: LockStatus) -> None:
     """The leader and the candidates that wait for one lock, the best first."""
-    lock = status.snapshot
-    rows = [["CANDIDATE", "STATE", "PRIORITY", "WAITING", "POD", "VERSION"]]
-    rows += [[printable(lock.record.holder), "leader", *[_NONE] * 4]] if lock.record.holder not in {"", UNKNOWN} else []
+    lock, record = status.snapshot, status.snapshot.record
+    rows = [["CANDIDATE", "STATE", "PRIORITY", "WAITING", "SEEN", "POD", "VERSION"]]
+    if record.holder not in {"", UNKNOWN}:
+        seen = _NONE if record.renewed is None else age(record.renewed, status.at)
+        rows.append([printable(record.holder), "leader", _NONE, _NONE, seen, _NONE, _NONE])
     for entry in lock.candidates or ():
-        waiting = age(entry.since, status.at) if entry.since else _UNKNOWN
+        times = (age(instant, status.at) if instant else _UNKNOWN for instant in (entry.since, entry.renewed))
         of_run = (printable(word) or _NONE for word in (entry.pod, entry.version))
-        rows.append([printable(entry.identity), entry.state, str(entry.priority), waiting, *of_run])
+        rows.append([printable(entry.identity), entry.state, str(entry.priority), *times, *of_run])
     _print_rows(rows)
 
 
@@ -279,7 +288,7 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "watched": status.from_watch,
         "holder": record.holder or None,
         "lastHolder": lock.last_holder or None,
-        "freeSince": _time(lock.free_since),
+        "freeSince": _time(_free_since(status)),
         "incarnation": lock.incarnation or None,
         "preferredHolder": lock.preferred_holder or None,
         "acquireTime": _time(record.acquired),

@@ -72,4 +72,5 @@ def _on_this_machine(lock: LockSnapshot) -> list[Registered]:
     """The kleaders that wait for a lock file, as they answer for themselves."""
     answers = status_socket.ask(lock.name, _ASK_SECONDS).received
     waiting = [answer for answer in answers if answer.file == lock.path and answer.role in _STATES]
-    return sorted(Registered(answer.identity, "file", _STATES[answer.role], 0, 0) for answer in waiting)
+    now = time.time_ns() // 1000
+    return sorted(Registered(answer.identity, "file", _STATES[answer.role], 0, now) for answer in waiting)

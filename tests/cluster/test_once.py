@@ -94,7 +94,8 @@ def test_a_finished_job_is_not_run_again_after_client_go_has_led(
     lock = f"--lock={kind}"
     job.run("a", ONCE, lock)
     free = job.shown(kind)
-    assert (free["state"], free["lastHolder"], free["freeSince"]) == ("free", "a", free["renewTime"])
+    assert (free["state"], free["lastHolder"]) == ("free", "a")
+    assert free["freeSince"] <= free["renewTime"]
     again = job.run("b", ONCE, lock)
     assert job.shown(kind)["lastHolder"] is None, "b led without a run"
     assert again.logged("already_done", "a at ")

@@ -23,7 +23,7 @@ from kleader.cli.run import run
 from kleader.cli.status import status
 from kleader.cli.wait import wait
 from kleader.election.events import Kind
-from kleader.election.record import SECOND, UNKNOWN, Record, parse_time
+from kleader.election.record import SECOND, UNKNOWN, Record, micro_time, parse_time
 from kleader.kube.errors import LockError
 from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
 from kleader.locks.run_history import Run
@@ -219,6 +219,31 @@ def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[st
         "released": None,
     }
     assert second["startTime"] is None
+
+
+@pytest.mark.parametrize(("released", "shown"), [(WALL + 9 * SECOND, WALL), (WALL - 9 * SECOND, WALL - 9 * SECOND)])
+def test_no_lock_is_free_since_an_instant_in_the_future(
+    capsys: pytest.CaptureFixture[str], released: int, shown: int
+) -> None:
+    """Each write advances the renewTime by a second or more, so that of a release may lie in the future."""
+    formatters.print_locks([look(free_since=released)], "", with_namespace=False)
+    assert capsys.readouterr().out.splitlines()[2:] == [f"free since {formatters.timestamp(shown)}"]
+    formatters.print_locks([look(free_since=released)], "json", with_namespace=False)
+    assert json.loads(capsys.readouterr().out)["items"][0]["freeSince"] == micro_time(shown)
+
+
+def test_of_each_candidate_it_is_shown_how_long_ago_it_has_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """A standby that was killed is listed as ready until its entry is six minutes old."""
+    waiting = Registered("b", "lease", READY, WALL - 7200 * SECOND, WALL - 340 * SECOND, 5, "pod-b", "0.1.0")
+    status = look()
+    formatters.print_locks(
+        [status._replace(snapshot=replace(status.snapshot, candidates=(waiting,)))], "", with_namespace=False
+    )
+    assert capsys.readouterr().out.partition("\n\n")[2] == (
+        "CANDIDATE   STATE    PRIORITY   WAITING   SEEN    POD      VERSION\n"
+        "a           leader   <none>     <none>    2s      <none>   <none>\n"
+        "b           ready    5          120m      5m40s   pod-b    0.1.0\n"
+    )
 
 
 def test_a_pair_with_different_holders_is_shown_without_a_holder_and_explained(
