@@ -194,10 +194,11 @@ def _appeared(tracked: _Tracked, now: float, wall: int, *, is_first: bool) -> Ch
 
 def _expire(tracked: _Tracked, now: float, wall: int) -> Change:
     snapshot, holder = tracked.snapshot, display_name(tracked.snapshot.record.holder)
-    tracked.available = tracked.expires_at, f"the lease of {holder} had expired"
+    failed = f"{'taken it within' if snapshot.handed_over else 'renewed it for'} {text(snapshot.record.duration)}"
+    # the holder may have died at any instant of that time
+    tracked.available = tracked.expires_at, f"the lease of {holder} had expired, and {holder} had not {failed}"
     tracked.state = LockState.EXPIRED
-    failed = "taken it within" if snapshot.handed_over else "renewed it for"
-    sentence = f"{holder} has not {failed} {text(snapshot.record.duration)}: any candidate may acquire it"
+    sentence = f"{holder} has not {failed}: any candidate may acquire it"
     return Change("expired", sentence, tracked.status(now, wall), float(snapshot.record.duration))
 
 

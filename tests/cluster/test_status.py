@@ -247,7 +247,7 @@ def test_watch_in_a_pipe_prints_a_line_for_each_change_with_its_duration(
     wait_out(lines, r"lease: go has not renewed it for 8s: any candidate may acquire it$")
     wait_out(values, '"event": "expired"')
     fleet.start("b", timings=PATIENT)  # which watches it for as long; one that had waited might be faster than they
-    wait_out(lines, r"lease: b leads, \S+ after the lease of go had expired$")
+    wait_out(lines, r"lease: b leads, \S+ after the lease of go had expired, and go had not renewed it for 8s$")
     wait_out(values, '"event": "acquired".*"holder": "b"')
     changes = [json.loads(line) for line in values.out.splitlines()]
     assert [each["event"] for each in changes] == ["present", "released", "acquired", "expired", "acquired"]
