@@ -26,6 +26,7 @@ _MAX_MESSAGE_CHARS = 1000  # of a message, escaped: a pipe takes a line of PIPE_
 _MAX_ESCAPE_CHARS = 12  # JSON's for a character beyond U+FFFF
 _MAX_WAITING_LINES = 256  # for the thread
 _MAX_FLUSH_SECONDS = 0.3
+_MAX_PAUSE_SECONDS = 300.0  # between two lines with the same message
 _MARKS = {ERROR: "error: ", WARNING: "warning: ", INFO: "", DEBUG: "debug: "}
 _ROLES = {"resting": "not competing", "giving way": "stopping standby", "sweeping": "cleaning up"}  # JSON's are stable
 
@@ -48,7 +49,7 @@ class Log:
         self._write, self.descriptors, self._may_block = _open_stderr()
         self._thread: _WriterThread | None = None
         self._dropped = 0
-        self._last_logged: dict[str, float] = {}
+        self._repeated: dict[str, tuple[float, float, float]] = {}  # when it came last, when it is due, the next pause
         self.role = "candidate"
 
     def add_context(self, **context: str) -> None:
@@ -91,13 +92,20 @@ class Log:
         """Log what went wrong, and how to fix it."""
         self._log(ERROR, message, {"event": event, **fields})
 
-    def repeated(self, message: str, every: float = 10.0, *, event: str, info: bool = False) -> None:
-        """Warn, or inform where it is ``info``; the same message at most once in ``every`` seconds."""
+    def repeated(
+        self, message: str, every: float = 10.0, *, event: str, info: bool = False, growing: bool = False
+    ) -> None:
+        """Warn, or inform where it is ``info``; the same message at most once in ``every`` seconds.
+
+        ``growing``: then after twice as long, and so on up to 5 minutes, unless it had not come for ``every`` seconds.
+        """
         now = time.monotonic()
-        if now - self._last_logged.get(message, -every) >= every:
-            self._last_logged = {text: at for text, at in self._last_logged.items() if now - at < every}
-            self._last_logged[message] = now
+        self._repeated = {text: last for text, last in self._repeated.items() if now - last[0] < every}
+        _, due, pause = self._repeated.get(message, (now, now, every))
+        if now >= due:
+            due, pause = now + pause, min(2 * pause, _MAX_PAUSE_SECONDS) if growing else every
             (self.info if info else self.warning)(message, event=event)
+        self._repeated[message] = now, due, pause
 
     def _log(self, level: str, message: str, fields: dict[str, object]) -> None:
         if _LEVELS[level] > self._max_level:

@@ -125,7 +125,7 @@ async def _served_version(plan: Plan, api: ApiClient, log: Log, *, one_try: bool
                 last_error = str(error)
                 if one_try:
                     raise SetUpError(last_error) from None
-                log.repeated(last_error, event="elector_set_up_failed")
+                log.repeated(last_error, event="elector_set_up_failed", growing=True)
                 pause = max(
                     plan.timing.retry_period, min(error.failure.retry_after, plan.timing.lease_duration / (1 + JITTER))
                 )

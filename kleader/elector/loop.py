@@ -168,7 +168,7 @@ class Loop:
                 assert self._requests and self._state  # noqa: S101, PT018 - there is no action before
                 self._requests.begin(action, ends_term=self._state.phase is Phase.RELEASING)
             case e.Report(event, message, info):
-                self._log.repeated(message, event=event, info=info)
+                self._log.repeated(message, event=event, info=info, growing=True)
             case e.AcquireFailed() | e.Released():
                 self._tasks.spawn(self._end(action))
             case e.Acquired():

@@ -295,3 +295,23 @@ def test_messages_of_the_other_commands_have_no_control_bidi_or_format_character
     lines = capsys.readouterr().err.split("\n")
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(("growing", "expected"), [
+    (False, [0, 10, 20, 30, 40, 50, 60, 70, 80, 120, 130]), (True, [0, 10, 30, 70, 120, 130])
+])  # fmt: skip
+def test_a_message_that_stays_the_same_is_repeated_at_growing_intervals(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], expected: list[int], *, growing: bool
+) -> None:
+    """A candidate may wait for hours for its namespace. After a quiet time, of 30 s here, it is news again."""
+    log, logged = Log("json"), []
+    for second in [*range(0, 90, 2), *range(120, 140, 2)]:
+        monkeypatch.setattr("kleader.log.time.monotonic", lambda at=float(second): at)
+        log.repeated("no namespace", event="lock_request_failed", growing=growing)
+        logged += [second] * bool(capfd.readouterr().err)
+    assert logged == expected
+    for second in range(140, 10_000, 2):
+        monkeypatch.setattr("kleader.log.time.monotonic", lambda at=float(second): at)
+        log.repeated("no namespace", event="lock_request_failed", growing=growing)
+        logged += [second] * bool(capfd.readouterr().err)
+    assert logged[-1] - logged[-2] == (300 if growing else 10)
