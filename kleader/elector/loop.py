@@ -190,7 +190,8 @@ class Loop:
         done = ""
         if self._requests and self._state and self._state.observed:  # the answer to the write that acquired it
             done = self._run_record.done(self._requests.lock, self._state.observed)
-        self._previous_holder.log_handover(self._log, system.clock())  # before the supervisor logs what follows
+        if succession := self._previous_holder.succession(system.clock()):
+            self._send(succession)
         self._send(acquired._replace(done=done))
         for follower in self._followers:
             follower.became_leader()

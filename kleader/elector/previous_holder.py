@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kleader.election.duration import text
 from kleader.election.record import UNKNOWN
+from kleader.ipc.messages import Succession
 
 if TYPE_CHECKING:
     from kleader.election.state import State
-    from kleader.log import Log
 
 
 class PreviousHolder:
@@ -35,12 +35,11 @@ class PreviousHolder:
         elif not self._gave_up:
             self._until, self._gave_up = (state.observed_at if observed else now), True
 
-    def log_handover(self, log: Log, now: float) -> None:
-        """Log for how long the lock had no leader; nothing if no other holder was observed."""
+    def succession(self, now: float) -> Succession | None:
+        """For how long the lock had no leader, once; None if no other holder was observed."""
         if not self._identity:
-            return
+            return None
+        identity, self._identity = self._identity[:256], ""
         idle = round(max(0.0, now - self._until), 3)
         how = "released it" if self._gave_up else self._sign
-        what = f"acquired the lock {text(idle)} after {self._identity[:256]} {how}"
-        log.info(what, event="acquired", predecessor=self._identity[:256], gave_up=self._gave_up, leaderless=idle)
-        self._identity = ""
+        return Succession(f"acquired the lock {text(idle)} after {identity} {how}", identity, self._gave_up, idle)

@@ -87,6 +87,15 @@ class Heartbeat(NamedTuple):
     """The elector is awake, even if the API server does not answer."""
 
 
+class Succession(NamedTuple):
+    """What the log shows of the term before, in a sentence and in JSON: just before Acquired, whose line follows it."""
+
+    sentence: str
+    predecessor: str
+    gave_up: bool  # it released the lock, or handed it over
+    leaderless: float  # seconds since then, or since it was last observed to renew the lock
+
+
 class Measured(NamedTuple):
     """What has happened since the last Measured, for the metrics; it may be lost."""
 
@@ -146,6 +155,7 @@ Body = (
     | p.AllProcessesExited
     | p.Restart
     | LockFound
+    | Succession
     | p.Acquired
     | p.Renewed
     | p.Lost

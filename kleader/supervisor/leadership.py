@@ -60,6 +60,9 @@ class Leadership:
         self._health.begin(now)
         self._deadline.begin(lead.stop_at, lead.kill_at, now)
         self._run.fire(Event.ACQUIRED_BESIDE_STANDBY if self._plan.standby else Event.ACQUIRED)
+        if term.succession:
+            what, before, gave_up, idle = term.succession
+            self._log.info(what, event="acquired", predecessor=before, gave_up=gave_up, leaderless=idle)
         what = f"became leader{self._log.introduce(' as ')}: fencing token {lead.token}, transitions {lead.transitions}"
         self._log.info(what, event="became_leader", token=lead.token, transitions=lead.transitions)
         if lead.done:

@@ -205,6 +205,8 @@ class RunStateMachine:
             if isinstance(message.body, m.ResumeState):
                 self._elector.resume_state = message.body.state
             elif message.term == self._run.term.number:
+                if isinstance(message.body, m.Succession):
+                    self._run.term.succession = message.body
                 self._on_message(message.body, now)
         if messages:
             self._elector.send(self._run.term, m.Alive(self._deadline.kill_at))

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def acquisition(process: Process) -> dict[str, Any]:
-    """What it said when it had acquired the lock."""
+    """What it said when it had acquired the lock: just before that it leads, also in a file, as here."""
     lines = [json.loads(line) for line in process.err.splitlines() if line.startswith("{")]
     (line,) = [each for each in lines if "leaderless" in each]
+    assert [each["event"] for each in lines if each["role"] == "leader"][:2] == ["acquired", "became_leader"]
     found: dict[str, Any] = line
     return found
 
@@ -30,7 +31,7 @@ def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fl
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
     fleet.witness.wait_start(2)
-    second.wait_err('"leaderless"')
+    second.wait_err('"became_leader"')
     line = acquisition(second)
     (_, _, gap) = fleet.witness.handovers()[0]
     assert (line["predecessor"], line["gave_up"]) == ("first", True)
@@ -39,7 +40,7 @@ def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fl
     third.wait_err(r'"leader": "second"')
     kill_whole(second)
     fleet.witness.wait_start(3)
-    third.wait_err('"leaderless"')
+    third.wait_err('"became_leader"')
     line = acquisition(third)
     assert (line["predecessor"], line["gave_up"]) == ("second", False)
     assert line["leaderless"] >= fleet.spec()["leaseDurationSeconds"]

@@ -287,15 +287,16 @@ def test_the_electors_kill_at_moves_only_forward(elector: Loop) -> None:
     assert dog.kill_at == now + 100
 
 
-def test_the_log_names_the_previous_leader_before_the_supervisor_knows_that_it_leads(
+def test_the_log_of_the_previous_leader_is_sent_before_the_term_begins(
     elector: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator reads of the handover first, and then of the command that starts."""
-    order: list[str] = []
-    monkeypatch.setattr(elector._previous_holder, "log_handover", lambda *_: order.append("logged"))
-    monkeypatch.setattr(elector, "_send", lambda _: order.append("sent"))
+    order: list[type] = []
+    found = m.Succession("acquired the lock 1s after a released it", "a", True, 1.0)  # noqa: FBT003
+    monkeypatch.setattr(elector._previous_holder, "succession", lambda _: found)
+    monkeypatch.setattr(elector, "_send", lambda body: order.append(type(body)))
     elector._perform(e.Acquired(0.0, 60.0, 90.0, "7", 0, 0))
-    assert order == ["logged", "sent"]
+    assert order == [m.Succession, e.Acquired]
 
 
 def test_the_elector_knows_the_supervisors_kill_at(elector: Loop) -> None:
