@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pwd
+import socket
 from typing import TYPE_CHECKING, NoReturn
 
 from kleader import system
@@ -211,10 +214,19 @@ async def _write_request(
             fail(f"{why}: use kleader resign", NOT_DONE)
         target = await choose_standby(lock, to or "", holder) if chooses else to or ""
         request = Request(holder, leader.incarnation, target)
-        await part.leave_request(observed, request, timeout)
+        await part.leave_request(observed, request, _requester(), timeout)
         return request
 
     return await lock.retry(attempt)
+
+
+def _requester() -> str:
+    """The user and the host of this process, for the leader's log."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 async def choose_standby(lock: FollowedLock, to: str, holder: str) -> str:

@@ -173,6 +173,8 @@ class Loop:
                 self._tasks.spawn(self._end(action))
             case e.Acquired():
                 self._acquired(action)
+            case e.StepDown(reason, asked=True) if by := self._requested_by():
+                self._send(action._replace(reason=f"{reason}, by {by}"))
             case e.Renewed(_, _, kill_at):
                 self._watchdog.kill_at = max(self._watchdog.kill_at, kill_at)
                 self._send(action)
@@ -195,6 +197,10 @@ class Loop:
         self._send(acquired._replace(done=done))
         for follower in self._followers:
             follower.became_leader()
+
+    def _requested_by(self) -> str:
+        observed = self._state.observed if self._state else None  # it shows the request
+        return self._requests.lock.requested_by(observed) if self._requests and observed else ""
 
     async def _end(self, outcome: e.AcquireFailed | e.Released) -> None:
         if self._requests:

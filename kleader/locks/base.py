@@ -76,6 +76,9 @@ class Lock(Protocol):
     def runs(self, seen: Observed) -> list[Run]:
         """The latest runs that the lock's objects keep, newest first."""
 
+    def requested_by(self, seen: Observed) -> str:
+        """The user and the host that the request comes from; "" if it does not say."""
+
     def references(self, seen: Observed) -> Sequence[dict[str, str]]:
         """The objects of the lock, as an Event refers to them (core/v1 ObjectReference)."""
 

@@ -143,6 +143,11 @@ class LeaderForLifeLock(ObjectLock):
         owner = self._owner_now(found)
         return before._replace(found=found, owner=owner, pod_unread=owner not in {None, before.owner})
 
+    def requested_by(self, seen: Observed) -> str:
+        """Of the ConfigMap, if there is one."""
+        found = seen.base.found
+        return super().requested_by(replace(seen, base=found)) if found else ""
+
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """A reference to the ConfigMap, if there is one."""
         found = seen.base.found

@@ -14,9 +14,11 @@ from kleader.kube.metadata import string_map, string_maps
 
 INCARNATION = "kleader/incarnation"  # of the term; "" (leader-for-life): the lock was released
 REQUEST = "kleader/request"  # a request to the holder
+REQUESTED_BY = "kleader/requested-by"  # the user and the host that the request comes from, for the log
 HANDED_OVER = "kleader/given"  # the renewTime of the record whose holder was named by the last one
 RECOMMENDED = "kleader/recommended"  # the renewTime of a release, and the candidate that its writer found the best
-ALL = frozenset({INCARNATION, REQUEST, HANDED_OVER, RECOMMENDED})
+ALL = frozenset({INCARNATION, REQUEST, REQUESTED_BY, HANDED_OVER, RECOMMENDED})
+_MAX_REQUESTER_CHARS = 256
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # microseconds since the epoch
 
 
@@ -39,6 +41,12 @@ def _has_path(fields: object, path: tuple[str, ...]) -> bool:
             return False
         fields = fields[part]
     return True
+
+
+def requested_by(found: dict[str, Any]) -> str:
+    """Where the request on an object comes from; "" if it does not say."""
+    text = annotation(found, REQUESTED_BY)
+    return text[:_MAX_REQUESTER_CHARS] if isinstance(text, str) and annotation(found, REQUEST) else ""
 
 
 def is_handed_over(found: dict[str, Any], record: Record) -> bool:

@@ -104,6 +104,11 @@ class MultiLock:
         found = [lock.runs(part) if part else [] for lock, part in zip(self._locks, seen.base, strict=True)]
         return run_history.merge(*found)
 
+    def requested_by(self, seen: Observed) -> str:
+        """Either object may have the request."""
+        names = (lock.requested_by(part) for lock, part in zip(self._locks, seen.base, strict=True) if part)
+        return next(filter(None, names), "")
+
     def references(self, seen: Observed) -> list[dict[str, str]]:
         """To those that are there."""
         return [

@@ -17,7 +17,7 @@ from kleader.kube.errors import LockError, WatchError
 from kleader.kube.metadata import owner_names, string_map
 from kleader.locks import lock_annotations, run_history
 from kleader.locks.base import LockProperties
-from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, RECOMMENDED, REQUEST, annotation
+from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, RECOMMENDED, REQUEST, REQUESTED_BY, annotation
 from kleader.locks.run_history import LAST_RUN
 
 if TYPE_CHECKING:
@@ -125,12 +125,20 @@ class ObjectLock:
         """The annotation LAST_RUN."""
         return run_history.read(annotation(seen.base, LAST_RUN))
 
+    def requested_by(self, seen: Observed) -> str:
+        """The annotation REQUESTED_BY."""
+        return lock_annotations.requested_by(seen.base)
+
     # --- for commands
 
-    async def leave_request(self, base: Observed, request: Request, timeout: float) -> Observed:
-        """Leave a request to the holder over exactly the observation ``base``, and change nothing else."""
+    async def leave_request(self, base: Observed, request: Request, by: str, timeout: float) -> Observed:
+        """Leave a request to the holder over exactly the observation ``base``, and change nothing else.
+
+        ``by``: the user and the host that it comes from.
+        """
         metadata = dict(base.base["metadata"])
-        metadata["annotations"] = {**string_map(metadata.get("annotations")), REQUEST: to_text(request)}
+        mine = {REQUEST: to_text(request), REQUESTED_BY: by}
+        metadata["annotations"] = {**string_map(metadata.get("annotations")), **mine}
         return self.observed(await self._api.call("PUT", self._target, {**base.base, "metadata": metadata}, timeout))
 
     async def dry_run(self, timeout: float) -> None:

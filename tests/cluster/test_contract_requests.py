@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HELD = Entry("somebody", 15, -60, -2, 3)
 GIVEN = Entry("heir", 15, 1, 1, 4)
 TAKEN = GIVEN._replace(renewed=2)
-REQUEST, NOTE = "kleader/request", "kleader/given"
+REQUEST, REQUESTED_BY, NOTE = "kleader/request", "kleader/requested-by", "kleader/given"
 
 
 @pytest.fixture(params=OBJECTS)
@@ -38,22 +38,23 @@ def test_a_request_changes_no_other_field_and_the_next_write_removes_it(place: P
     lock = client.lock(place)
     held = lock.get()
     first, request = objects(client, place)[0], Request("somebody", "term", to)
-    client.run(first.leave_request(client.run(first.get(5)), request, 5))
+    client.run(first.leave_request(client.run(first.get(5)), request, "root@ops", 5))
     seen = lock.get()
-    assert seen.request == request
+    assert (seen.request, lock.lock.requested_by(seen)) == (request, "root@ops")
     assert seen.same_record(held)
     assert seen.version != held.version
     assert [foreign(thing) | {"spec": thing.get("spec")} for thing in map(_bare, place.objects())] == [
         foreign(thing) | {"spec": thing.get("spec")} for thing in map(_bare, before)
     ]
-    assert lock.write(seen, HELD._replace(renewed=0).record).request is None
-    assert all(REQUEST not in thing["metadata"]["annotations"] for thing in place.objects())
+    after = lock.write(seen, HELD._replace(renewed=0).record)
+    assert (after.request, lock.lock.requested_by(after)) == (None, "")
+    assert all(not {REQUEST, REQUESTED_BY} & {*thing["metadata"]["annotations"]} for thing in place.objects())
 
 
 def _bare(thing: dict[str, object]) -> dict[str, object]:
-    """Without the request, and with somebody who manages fields, for `foreign`."""
-    metadata = dict(thing["metadata"])  # type: ignore[call-overload]
-    metadata["annotations"] = {key: text for key, text in metadata["annotations"].items() if key != REQUEST}
+    """Without the request and its sender, and with somebody who manages fields, for `foreign`."""
+    metadata, asked = dict(thing["metadata"]), {REQUEST, REQUESTED_BY}  # type: ignore[call-overload]
+    metadata["annotations"] = {key: text for key, text in metadata["annotations"].items() if key not in asked}
     metadata["managedFields"] = [{"manager": "somebody"}]
     return {**thing, "metadata": metadata}
 
@@ -64,7 +65,7 @@ def test_a_request_is_not_written_over_another_version(place: Place, client: Cli
     seen = client.run(first.get(5))
     place.label(somebody="was-first")
     with pytest.raises(Exception, match="the object has been modified"):
-        client.run(first.leave_request(seen, Request("somebody", "term"), 5))
+        client.run(first.leave_request(seen, Request("somebody", "term"), "root@ops", 5))
     assert REQUEST not in place.objects()[0]["metadata"]["annotations"]
 
 

@@ -108,6 +108,7 @@ VARYING = (
     (r"(pid|token) \d+", r"\1 N"),
     (r"(after|for) \d[\dhm.]*s", r"\1 T"),
     (r"\d[\dhm.]*s (after|later)", r"T \1"),
+    (r"by \w+@[\w.-]+", "by USER@HOST"),
     (r"https://[\w.]+:\d+", "URL"),
     (r"kubeconfig \S+ \(context \w+\)", "kubeconfig"),
 )

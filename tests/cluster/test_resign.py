@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import sys
 import time
 from dataclasses import replace
@@ -58,7 +59,7 @@ def test_resigning_leader_stops_its_command_and_the_next_candidate_leads(fleet: 
     assert asked.err == "kleader: asked a to resign\n"
     assert fleet.witness.wait_start(2).identity == "b"
     assert first.wait() == LOST
-    first.wait_log("stepping_down", "asked to resign")
+    first.wait_log("stepping_down", rf"asked to resign, by \S+@{re.escape(socket.gethostname())}$")
     first.wait_log("released", "lock$")
     assert second.running
     assert REQUEST not in fleet.lease()["metadata"].get("annotations", {})

@@ -520,3 +520,18 @@ def test_a_run_reported_before_the_elector_has_read_the_lock_is_recorded(elector
     elector._on_message(m.Message(3, p.AllProcessesExited(release=False, record=True)))
     assert elector._early == [e.AllProcessesExited(release=False, record=True)]
     assert elector._run_record.ran
+
+
+@pytest.mark.parametrize(("asked", "by", "reason"), [
+    (True, "root@ops", "asked to resign, by root@ops"),
+    (True, "", "asked to resign"), (False, "root@ops", "asked to resign"),
+])  # fmt: skip
+def test_the_log_names_the_sender_of_a_request(
+    elector: Loop, monkeypatch: pytest.MonkeyPatch, by: str, reason: str, *, asked: bool
+) -> None:
+    """A term that ends for another reason may leave a request unanswered on the lock."""
+    sent: list[m.Body] = []
+    monkeypatch.setattr(elector, "_requested_by", lambda: by)
+    monkeypatch.setattr(elector, "_send", sent.append)
+    elector._perform(e.StepDown("asked to resign", asked=asked))
+    assert sent == [e.StepDown(reason, asked=asked)]

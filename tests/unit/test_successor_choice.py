@@ -89,7 +89,7 @@ def test_after_a_conflict_the_best_standby_is_chosen_again_and_a_named_one_is_no
     async def get(_timeout: float) -> object:
         return SimpleNamespace(incarnation="i", base={})
 
-    async def leave_request(_base: object, request: Request, _timeout: float) -> None:
+    async def leave_request(_base: object, request: Request, _by: str, _timeout: float) -> None:
         written.append(request.to)
         if len(written) == 1:
             raise LockError(Kind.CONFLICT, "written since")
