@@ -47,7 +47,9 @@ def main() -> None:
 
 def _wait_for_signal(numbers: set[int], seconds: float) -> bool:
     if hasattr(_signal, "sigtimedwait"):
-        return _signal.sigtimedwait(numbers, seconds) is not None
+        # After a stop that lasts beyond the time, CPython returns the data of no signal.
+        got = _signal.sigtimedwait(numbers, seconds)
+        return got is not None and got.si_signo in numbers
     time.sleep(seconds)  # macOS
     return bool(_signal.sigpending() & numbers)
 

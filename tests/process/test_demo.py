@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from kleader.cli import demo_story
 from tests.process.conftest import KLEADER
+from tests.process.test_file_lock import stop
+from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
     from tests.conftest import Trials
+    from tests.support.processes import Processes
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +77,18 @@ def test_an_interrupted_demo_leaves_no_process_and_no_file(tmp_path: Path, numbe
     assert not err
     assert not processes_of(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.linux  # macOS has no sigtimedwait
+def test_a_demo_s_worker_takes_no_stop_for_a_signal(processes: Processes, tmp_path: Path) -> None:
+    """After a stop that lasts beyond the time of a wait, CPython's sigtimedwait returns the data of no signal."""
+    worker = processes.start([sys.executable, "-I", "-S", demo_story._WORKER, tmp_path, "ada"])
+    wait_until(lambda: "job 1" in worker.out, "the first job")
+    stop(worker.pid)
+    time.sleep(1)  # the worker waits for 0.4 s
+    worker.signal(signal.SIGCONT)
+    wait_until(lambda: "job 3" in worker.out or "end" in worker.out, "two more jobs")
+    assert "end" not in worker.out
 
 
 def processes_of(directory: Path) -> list[str]:
