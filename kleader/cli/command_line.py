@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 ALIASES = "--leader-elect-"  # kube-controller-manager's spellings
 SEPARATOR = "--"
-COMPLETION_VARIABLE = "_KLEADER_COMPLETE"  # click's name for it
 _BRIEF = f"{__name__}.brief"
 _GIVEN = {click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT}
 

@@ -22,7 +22,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from kleader.cli.command_line import COMPLETION_VARIABLE, SEPARATOR, Command, CommandRunner
+from kleader.cli import COMPLETION_VARIABLE
+from kleader.cli.command_line import SEPARATOR, Command, CommandRunner
 
 Item: TypeAlias = "CompletionItem[str]"
 

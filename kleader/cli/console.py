@@ -1,29 +1,35 @@
-"""Lines on standard error: warnings beside the result, and the one error with which a command ends."""
+"""Lines on standard error: warnings beside the result, and the one error with which a command ends.
+
+Probes need it: it does without click, and without typing, which takes longer than their answer.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
-
-import click
 
 from kleader.log import printable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import NoReturn, TextIO
 
 
 def fail(message: str | None, status: int) -> NoReturn:
     """Print the error in one line, and exit with the status."""
-    click.echo(f"kleader: error: {one_line(str(message))}", err=True)
+    print_line(f"kleader: error: {one_line(str(message))}", sys.stderr)
     sys.exit(status)
 
 
 def warn(message: str) -> None:
     """Print a warning in one line."""
-    click.echo(f"kleader: {one_line(message)}", err=True)
+    print_line(f"kleader: {one_line(message)}", sys.stderr)
+
+
+def print_line(line: str, stream: TextIO | None = None) -> None:
+    """Print on standard output or another stream at once. OSError: no process reads it, the disk is full."""
+    print(line, file=stream, flush=True)
 
 
 def one_line(text: str) -> str:

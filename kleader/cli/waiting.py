@@ -70,7 +70,7 @@ def _of(lock: LockSnapshot, registries: Sequence[dict[str, Any]], now: int) -> l
 
 def _on_this_machine(lock: LockSnapshot) -> list[Registered]:
     """The kleaders that wait for a lock file, as they answer for themselves."""
-    answers = status_socket.ask(lock.name, _ASK_SECONDS).received
+    answers, _, _ = status_socket.ask(lock.name, _ASK_SECONDS)
     waiting = [answer for answer in answers if answer.file == lock.path and answer.role in _STATES]
     now = time.time_ns() // 1000
     return sorted(Registered(answer.identity, "file", _STATES[answer.role], 0, now) for answer in waiting)

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import time
-from typing import NamedTuple
+from types import SimpleNamespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _remove_dead(directory: str) -> None:
 # --- the process that asks
 
 
-class Answer(NamedTuple):
+class Answer(SimpleNamespace):  # not a NamedTuple: typing takes longer than the answer
     """What one kleader says of itself."""
 
     lock: str  # for people: type, namespace and name
@@ -95,38 +95,31 @@ class Answer(NamedTuple):
     namespace: str
     role: str
     leads: bool  # and its kill_at has not passed
-    identity: str = ""
-    file: str = ""  # the lock file
+    identity: str
+    file: str  # the lock file
 
 
-class Answers(NamedTuple):
-    """What was answered in time."""
-
-    received: list[Answer]
-    silent: set[str]  # labels of kleaders that gave no answer, or none that can be read
-    untrusted_users: set[int]  # whose sockets were not asked
-
-
-def ask(name: str | None, timeout: float) -> Answers:
+def ask(name: str | None, timeout: float) -> tuple[list[Answer], set[str], set[int]]:
     """Ask all kleaders whose lock may have this name, or for None all; takes about ``timeout`` seconds at most.
 
-    In a directory its permissions decide who can answer. Any user can take an abstract address: there only root and
-    the asking user are trusted.
+    Returns the answers, the labels of kleaders that gave none that can be read in time, and the users whose sockets
+    were not asked. In a directory its permissions decide who can answer. Any user can take an abstract address: there
+    only root and the asking user are trusted.
     """
     asked_at = _clock()
-    answers = Answers([], set(), set())
+    received, silent, untrusted_users = list[Answer](), set[str](), set[int]()
     connected = []
     for who, address in _addresses(None if name is None else label(name)):
         left = asked_at + timeout - _clock()
         try:
             sock = _connect(address, max(0.001, min(timeout / 4, left)))
         except BlockingIOError:
-            answers.silent.add(who)
+            silent.add(who)
             continue
         except OSError:  # it is dead
             continue
         if address[0] == "\0" and (user := _peer_user(sock)) not in {0, os.geteuid()}:
-            answers.untrusted_users.add(user)
+            untrusted_users.add(user)
             sock.close()
         else:
             connected.append((who, sock))
@@ -137,10 +130,10 @@ def ask(name: str | None, timeout: float) -> Answers:
         with sock:
             answer = parse(_receive(sock, asked_at + timeout), asked_at)
         if answer:
-            answers.received.append(answer)
+            received.append(answer)
         else:
-            answers.silent.add(who)
-    return answers
+            silent.add(who)
+    return received, silent, untrusted_users
 
 
 def parse(data: bytes, asked_at: float) -> Answer | None:
@@ -156,7 +149,10 @@ def parse(data: bytes, asked_at: float) -> Answer | None:
         leads = status["leads"] is True and time_left > _clock() - asked_at
         described = " ".join(filter(None, (lock or "without election", "/".join(filter(None, (namespace, name))))))
         identity, file = (str(status.get(key, "")) for key in ("identity", "file"))  # not of every version
-        return Answer(described, name, namespace, str(status["role"]), leads, identity, file)
+        role = str(status["role"])
+        return Answer(
+            lock=described, name=name, namespace=namespace, role=role, leads=leads, identity=identity, file=file
+        )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.locks.rbac import Permission, event_permissions, lock_permissions, registration_permissions, role_rules
 from tests.cluster.contract import OBJECTS, Entry, Place
 from tests.support import faults

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from kleader import launch
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.ipc import status_socket
 from tests.support.chance import EFFORT
 from tests.support.processes import Process, descendants, wait_until

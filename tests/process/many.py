@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kleader import launch, system
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.ipc import plan as plans
 
 if TYPE_CHECKING:

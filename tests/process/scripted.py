@@ -182,7 +182,7 @@ def spoil(fault: str) -> None:
 
 def plan_of(words: list[str]) -> Plan:
     """What the command line makes of these, here: it logs, or listens."""
-    from kleader.cli.main import cli  # noqa: PLC0415 - it takes longer than the rest
+    from kleader.cli.commands import cli  # noqa: PLC0415 - it takes longer than the rest
 
     caught: list[Plan] = []
     launch.become_supervisor = caught.append  # type: ignore[assignment]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from tests.process.conftest import KLEADER
 
 if TYPE_CHECKING:

@@ -344,7 +344,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored(processes: Processes, tmp_pa
 
 
 def test_help_is_quick_because_it_imports_little(processes: Processes) -> None:
-    code = "import sys; from kleader.cli.main import cli; print(*sys.modules)"
+    code = "import sys; from kleader.cli.commands import cli; print(*sys.modules)"
     process = processes.start([sys.executable, "-c", code])
     assert process.wait() == 0, process.err
     loaded = {name.split(".")[0] for name in process.out.split()}

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from kleader import launch, system
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.election.events import Kind, Observed
 from kleader.elector import launchers, loop
 from kleader.elector.loop import Loop

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kleader import system
 from kleader.cli.check_result import CheckResult
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.locks import file_lock
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kleader import launch
 from kleader.cli.command_line import ALIASES
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
 from kleader.locks.file_lock import LockFileError

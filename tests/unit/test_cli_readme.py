@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from tests.support.documented import Line, calls, command_lines
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kleader.cli.main import COMMANDS, cli
+from kleader.cli.commands import COMMANDS, cli
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from kleader.cli import completion
 from kleader.cli.command_line import ALIASES
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ import pytest
 
 from kleader.cli.check import EPILOG as CHECKS
 from kleader.cli.command_line import Option
+from kleader.cli.commands import cli
 from kleader.cli.ignored import SWITCHES, VALUES
-from kleader.cli.main import cli
 from kleader.cli.run import run
 from kleader.election.protocol import Acquired
 from kleader.ipc.messages import MARKER

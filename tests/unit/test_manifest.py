@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kleader.cli.command_line import Option
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.cli.manifest import NOT_IN_A_POD
 from kleader.cli.plan_from_params import make_plan
 from kleader.cli.run import run

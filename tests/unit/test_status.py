@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from kleader.cli import formatters, status_view, waiting
 from kleader.cli.command_line import Option
-from kleader.cli.main import cli
+from kleader.cli.commands import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
 from kleader.cli.wait import wait
