@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kleader.locks.candidate_registry import Registered
     from kleader.locks.run_history import Run
-    from kleader.observe.snapshot import LockStatus, ObjectRef
+    from kleader.observe.snapshot import LockSnapshot, LockStatus, ObjectRef
 
 _NONE, _UNKNOWN = "<none>", "<unknown>"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
@@ -85,7 +85,7 @@ def print_locks(statuses: Sequence[LockStatus], form: str, *, with_namespace: bo
     else:
         print_table(statuses, wide=form == "wide", with_namespace=with_namespace)
         if len(statuses) == 1:
-            click.echo(_former(statuses[0]), nl=False)
+            click.echo(_former(statuses[0]) + _unrecorded(statuses[0].snapshot.unrecorded), nl=False)
         if len(statuses) == 1 and statuses[0].snapshot.candidates:
             click.echo()
             _print_candidates(statuses[0])
@@ -158,6 +158,14 @@ def _former(status: LockStatus) -> str:
     known = [f"free since {timestamp(since)}"] if since is not None else []
     known += [f"last leader {printable(lock.last_holder)}"] if lock.last_holder else []
     return "; ".join(known) + "\n" * bool(known)
+
+
+def _unrecorded(count: int | None) -> str:
+    """A line about the terms after the last run that are in no history; "" for none."""
+    if not count:
+        return ""
+    what = "1 later term ended" if count == 1 else f"{count} later terms ended"
+    return f"{what} without a record of its run: its leader crashed, or is not run by kleader\n"
 
 
 def _free_since(status: LockStatus) -> int | None:
@@ -237,7 +245,7 @@ def _row(status: LockStatus, *, wide: bool, with_namespace: bool) -> list[str]:
             _expiry(status),
         ]
     row.append(_standbys(lock.candidates))
-    row.append(_last_run(lock.runs[0], status.at) if lock.runs else _NONE)
+    row.append(_last_run(lock, status.at))
     if wide:
         duration = f"{record.duration}s" if record.holder and record.duration else _NONE
         transitions = _UNKNOWN if lock.fault else str(record.transitions)
@@ -253,10 +261,14 @@ def _standbys(candidates: Sequence[Registered] | None) -> str:
     return ", ".join(f"{count[state]} {state}" for state in (READY, UNHEALTHY) if count[state]) or _NONE
 
 
-def _last_run(run: Run, at: int) -> str:
-    """The age of its end, and how it ended unless that was well."""
-    how = f", {'status ' + str(run.status) if run.reason == run_history.EXITED else run.reason}"
-    return age(run.ended, at) + ("" if run.succeeded else printable(how))
+def _last_run(lock: LockSnapshot, at: int) -> str:
+    """The age of its end, and how it ended unless that was well; and of how many later terms no run is known."""
+    later = f"{lock.unrecorded} unrecorded" if lock.unrecorded else ""
+    if not lock.runs:
+        return later or _NONE
+    run = lock.runs[0]
+    how = "" if run.succeeded else f"status {run.status}" if run.reason == run_history.EXITED else printable(run.reason)
+    return ", ".join(filter(None, (age(run.ended, at), how, later and f"then {later}")))
 
 
 def _expiry(status: LockStatus) -> str:
@@ -289,6 +301,7 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "holder": record.holder or None,
         "lastHolder": lock.last_holder or None,
         "freeSince": _time(_free_since(status)),
+        "unrecordedTerms": lock.unrecorded,
         "incarnation": lock.incarnation or None,
         "preferredHolder": lock.preferred_holder or None,
         "acquireTime": _time(record.acquired),

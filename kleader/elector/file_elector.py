@@ -157,6 +157,7 @@ class FileElector:
         runs, token = file_lock.runs(before), file_lock.next_token(before, wall)
         transitions = file_lock.number(before, "transitions")
         count = 0 if transitions is None else transitions + 1
+        done = run_record.done(self._plan, runs, wall, 0) if run_record.has_once(self._plan) else ""
         record = {
             "holderIdentity": self._plan.identity,
             "incarnation": assign.incarnation,
@@ -165,6 +166,7 @@ class FileElector:
             "token": str(token),
             "pid": self._supervisor.pid,
             "runs": run_history.as_json(runs),
+            "lastEnded": count if done else file_lock.number(before, "lastEnded"),
         }
         try:
             file_lock.write_record(self._fd, record)
@@ -173,7 +175,6 @@ class FileElector:
             self._send(AcquireFailed(reason, FAILED))
             return False
         self._log.role = "leader"
-        done = run_record.done(self._plan, runs, wall, 0) if run_record.has_once(self._plan) else ""
         self._send(Acquired(math.inf, math.inf, math.inf, str(token), count, wall, done))
         return True
 
@@ -210,7 +211,7 @@ class FileElector:
         run = run_record.run_of(self._plan, ran, time.time_ns() // 1000)
         runs = run_history.add(file_lock.runs(record), run)
         try:
-            new = {**record, "runs": run_history.as_json(runs)}
+            new = {**record, "runs": run_history.as_json(runs), "lastEnded": record.get("transitions")}
             file_lock.write_record(self._fd, new, sync=run_record.has_once(self._plan))
         except OSError as error:
             reason = f"cannot write into {self._plan.file}: {error.strerror}"

@@ -72,6 +72,7 @@ class LockRequests:
                     began = system.clock()
                     await self._before_last_write(request, timeout / 2)
                     timeout -= system.clock() - began
+                lock.ends_term = ends_term
                 self._run_record.prepare(lock)
                 event = e.WriteDone(
                     request, await lock.write(request.base, request.record, request.incarnation, timeout)

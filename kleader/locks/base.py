@@ -49,6 +49,7 @@ class Lock(Protocol):
     namespace: str
     ended_run: Run | None  # recorded by each later write
     recommended: str  # the candidate that a later release recommends; "": any
+    ends_term: bool  # the next write is the last one of a term, no process of which is alive
 
     @property
     def properties(self) -> LockProperties:

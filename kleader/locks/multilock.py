@@ -41,6 +41,7 @@ class MultiLock:
 
     ended_run: Run | None = None
     recommended = ""
+    ends_term = False
 
     def __init__(self, primary: ObjectLock, secondary: ObjectLock, lease_duration: int) -> None:
         self.namespace = primary.namespace
@@ -67,7 +68,7 @@ class MultiLock:
         written: list[Observed] = []
         failures: list[Failure] = []
         for lock, before in zip(self._locks, base.base if base else _Pair(None, None), strict=True):
-            lock.ended_run, lock.recommended = self.ended_run, self.recommended
+            lock.ended_run, lock.recommended, lock.ends_term = self.ended_run, self.recommended, self.ends_term
             try:
                 observed = await lock.write(before, record, incarnation, left())
                 _check(observed, before, record, incarnation)

@@ -18,7 +18,7 @@ from kleader.kube.metadata import owner_names, string_map
 from kleader.locks import lock_annotations, run_history
 from kleader.locks.base import LockProperties
 from kleader.locks.lock_annotations import HANDED_OVER, INCARNATION, RECOMMENDED, REQUEST, REQUESTED_BY, annotation
-from kleader.locks.run_history import LAST_RUN
+from kleader.locks.run_history import LAST_ENDED, LAST_RUN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -39,6 +39,7 @@ class ObjectLock:
     properties: LockProperties = LockProperties()
     ended_run: Run | None = None
     recommended = ""
+    ends_term = False
 
     def __init__(self, place: Place) -> None:
         self._api, self.namespace, self._name, self._labels, self._warn, self._force = place
@@ -199,6 +200,9 @@ class ObjectLock:
             run = self.ended_run._replace(released=None if record.holder else record.transitions)
             runs = run_history.add(run_history.read(kept.get(LAST_RUN)), run)
             metadata["annotations"][LAST_RUN] = run_history.write(runs)
+        if self.ends_term:
+            is_handover = bool(record.holder) and not incarnation  # which counts the next term
+            metadata["annotations"][LAST_ENDED] = str(record.transitions - is_handover)
         if self.recommended and not record.holder:
             metadata["annotations"][RECOMMENDED] = lock_annotations.recommendation(record, self.recommended)
         metadata["labels"] = {**string_map(metadata.get("labels")), **self._labels}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LAST_RUN = "kleader/last-run"  # the annotation; each write of kleader's and of client-go's keeps it
+# the transitions of the last term that ended in order: the runs of later terms are not known
+LAST_ENDED = "kleader/last-ended"
 MAX_RUNS = 10
 MAX_HISTORY_BYTES = 8192
 EXITED = "exited"  # the reason of a run that was not made to end

@@ -20,6 +20,8 @@ from kleader.observe.snapshot import LockSnapshot, ObjectRef
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_MAX_DIGITS = 10  # of a number of transitions
+
 
 def lease(found: dict[str, Any]) -> LockSnapshot | None:
     """Every Lease is a lock, whatever client wrote it, but for kleader's registries of candidates."""
@@ -115,6 +117,8 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
     except MalformedRecordError as error:
         fault = f"the {api_kind} {namespace}/{name}: {where}{error}"
     runs = tuple(run_history.read(annotations.get(run_history.LAST_RUN)))
+    ended = annotations.get(run_history.LAST_ENDED)
+    last_ended = int(ended) if isinstance(ended, str) and ended.isdecimal() and len(ended) <= _MAX_DIGITS else None
     is_released = not record.holder and record.renewed is not None and record.renewed == record.acquired
     return LockSnapshot(
         kind,
@@ -126,6 +130,7 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         objects=(ObjectRef(api_version, api_kind, name, uid, version, str(last_write.get("manager") or "")),),
         handed_over=handed_over,
         runs=runs,
+        last_ended=last_ended,
         last_holder=runs[0].identity if is_released and runs and runs[0].released == record.transitions else "",
         free_since=record.renewed if is_released else None,
         **more,

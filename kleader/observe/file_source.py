@@ -87,20 +87,22 @@ def _read(path: str, held: frozenset[str]) -> LockSnapshot | None:
         written, holder = file_lock.read_record(fd), file_lock.last_holder(fd)
     finally:
         os.close(fd)
-    runs = tuple(file_lock.runs(written))
+    runs, last_ended = tuple(file_lock.runs(written)), file_lock.number(written, "lastEnded")
+    transitions = file_lock.number(written, "transitions") or 0
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     if device not in held and not path_lock.is_path_held(path):
         ended = runs[0].ended if runs and runs[0].token == written.get("token") else None
-        free = LockSnapshot("file", namespace, name, non_expiring=True, path=path, runs=runs)
-        return replace(free, last_holder=holder, free_since=ended)
+        free = LockSnapshot("file", namespace, name, Record(transitions=transitions), non_expiring=True, path=path)
+        return replace(free, runs=runs, last_ended=last_ended, last_holder=holder, free_since=ended)
     record = Record(
         holder or "a process that has not said its name",
         acquired=file_lock.number(written, "acquireTime"),
-        transitions=file_lock.number(written, "transitions") or 0,
+        transitions=transitions,
     )
     incarnation = written.get("incarnation")
     incarnation = incarnation if isinstance(incarnation, str) else ""
-    return LockSnapshot("file", namespace, name, record, incarnation, non_expiring=True, path=path, runs=runs)
+    lock = LockSnapshot("file", namespace, name, record, incarnation, non_expiring=True, path=path)
+    return replace(lock, runs=runs, last_ended=last_ended)
 
 
 def _flocked_files() -> frozenset[str]:

@@ -43,6 +43,7 @@ class LockSnapshot:
     path: str = ""  # of a lock file
     handed_over: bool = False  # the previous leader named the holder, which has not written the record yet
     runs: tuple[Run, ...] = ()  # the latest runs of the command, the newest first
+    last_ended: int | None = None  # the transitions of the last term that ended in order; None: not known
     last_holder: str = ""  # of a lock without a holder; "": not known
     free_since: int | None = None  # microseconds since the epoch; None: it has a holder, or that is not known
     candidates: tuple[Registered, ...] | None = None  # that wait for the lock, the best first; None: not known
@@ -56,6 +57,13 @@ class LockSnapshot:
     def term(self) -> tuple[str, str, int | None]:
         """What changes with each new leadership, also where the same holder leads again."""
         return self.record.holder, self.incarnation, self.record.acquired
+
+    @property
+    def unrecorded(self) -> int | None:
+        """How many terms ended after that without a record: the leader crashed, or was not run by kleader."""
+        if self.last_ended is None:
+            return None
+        return max(0, self.record.transitions - bool(self.record.holder) - self.last_ended)
 
     def is_older_than(self, other: LockSnapshot) -> bool:
         """Whether ``other`` is a later state of the same objects: a response and a watch event may overtake each other.

@@ -97,7 +97,8 @@ def test_a_finished_job_is_not_run_again_after_client_go_has_led(
     assert (free["state"], free["lastHolder"]) == ("free", "a")
     assert free["freeSince"] <= free["renewTime"]
     again = job.run("b", ONCE, lock)
-    assert job.shown(kind)["lastHolder"] is None, "b led without a run"
+    shown = job.shown(kind)
+    assert (shown["lastHolder"], shown["unrecordedTerms"]) == (None, 0), "b led without a run, and ended in order"
     assert again.logged("already_done", "a at ")
     assert again.logged("released")
     config = job.plane.kubeconfig(namespace=job.namespace)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.fleet import Fleet, kill_whole
+from tests.cluster.test_status import Asks
 
 if TYPE_CHECKING:
-    from tests.support.processes import Process
+    from tests.support.processes import Process, Processes
 
 
 def acquisition(process: Process) -> dict[str, Any]:
@@ -21,8 +23,11 @@ def acquisition(process: Process) -> dict[str, Any]:
     return found
 
 
-def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fleet) -> None:
-    """After a release since that; after a crash since the last sign of life, which is a lease duration at least."""
+def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fleet, processes: Processes) -> None:
+    """After a release since that; after a crash since the last sign of life, which is a lease duration at least.
+
+    `status` does not show the run before a crash as the last one.
+    """
     first = fleet.start("first")
     fleet.witness.wait_start(1)
     second = fleet.start("second", "--log-format=json")
@@ -44,4 +49,11 @@ def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fl
     line = acquisition(third)
     assert (line["predecessor"], line["gave_up"]) == ("second", False)
     assert line["leaderless"] >= fleet.spec()["leaseDurationSeconds"]
+    asks = Asks(fleet.plane, fleet.namespace, processes)
+    head, row, later, *_ = asks("x").splitlines()
+    assert re.fullmatch(r"\d+s, stopped, then 1 unrecorded", row[head.index("LAST RUN") :]), row
+    assert later == "1 later term ended without a record of its run: its leader crashed, or is not run by kleader"
+    third.signal(signal.SIGTERM)
+    assert third.wait() == 0
+    assert (asks.locks("x")["x"]["unrecordedTerms"], asks.locks("x")["x"]["runs"][0]["identity"]) == (0, "third")
     fleet.witness.check(terms=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -20,6 +21,7 @@ from kleader.ipc import messages as m
 from kleader.ipc.channel import Channel
 from kleader.locks import file_lock, path_lock
 from kleader.log import Log
+from kleader.observe.file_source import FileSource
 from kleader.procs.process_tracker import ProcessTracker
 from tests.support.plans import plan_of
 
@@ -305,6 +307,25 @@ def test_a_run_is_kept_in_the_file_and_makes_the_next_one_needless(plan: Plan) -
     assert led(plan, ran=(0, "exited")).done == ""
     assert led(plan).done.startswith("already done by host-a at ")
     assert led(plan).done  # the one before has kept the record, and recorded nothing of its own
+
+
+def test_a_term_that_ended_without_a_record_is_counted_in_the_lock_file(plan: Plan) -> None:
+    """A leader that found nothing to do has ended in order."""
+    plan = plan._replace(once="k", identity="host-a", started=system.clock())
+
+    def unrecorded() -> int | None:
+        (lock,) = asyncio.run(FileSource(plan.file).poll()).values()
+        return lock.unrecorded
+
+    led(plan, ran=(1, "exited"))
+    assert unrecorded() == 0
+    led(plan)  # it was killed
+    led(plan)
+    assert unrecorded() == 2
+    led(plan, ran=(0, "exited"))
+    assert unrecorded() == 0
+    assert led(plan).done
+    assert unrecorded() == 0
 
 
 def test_a_replacement_file_elector_records_a_run_that_ended_earlier(plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,6 +115,24 @@ def test_the_last_write_of_a_term_records_the_run(kind: type[ObjectLock], record
         asyncio.run(lock.write(base, record, "", 1))
         assert run_history.read(written(server)[run_history.LAST_RUN]) == [ran, before]
         assert written(server)["a"] == "b"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("record", "incarnation"),
+    [(replace(FREE, transitions=7), ""), (replace(HELD, transitions=7), "i"), (Record("next", 15, 1, 1, 8), "")],
+    ids=["released", "kept", "handed over"],
+)
+def test_the_last_write_of_a_term_says_that_the_term_ended_in_order(
+    kind: type[ObjectLock], record: Record, incarnation: str
+) -> None:
+    """Every other write keeps what is said of an earlier term: the clearing of a dead leader's record, too."""
+    server, lock = made(kind)
+    server.has["metadata"]["annotations"] = {run_history.LAST_ENDED: "5"}
+    base = asyncio.run(lock.get(1))
+    for lock.ends_term, ended in ((False, "5"), (True, "7"), (False, "5")):
+        asyncio.run(lock.write(base, record, incarnation, 1))
+        assert written(server)[run_history.LAST_ENDED] == ended
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ import pytest
 from kleader.election.record import SECOND, UNKNOWN, Record, micro_time, parse_time
 from kleader.locks import run_history
 from kleader.locks.lock_annotations import INCARNATION
-from kleader.locks.run_history import LAST_RUN, Run
+from kleader.locks.run_history import LAST_ENDED, LAST_RUN, Run
 from kleader.observe import decode
 from kleader.observe.assemble import assemble
 from kleader.observe.snapshot import LockSnapshot, LockState, ObjectRef, status_from_read, status_from_watch
@@ -67,6 +67,24 @@ def test_a_free_lock_names_its_last_leader_only_if_the_release_recorded_it(
     snapshot = decode.lease(found)
     assert snapshot
     assert (snapshot.last_holder, snapshot.free_since) == known
+
+
+@pytest.mark.parametrize(
+    ("holder", "transitions", "ended", "unrecorded"),
+    [
+        ("b", 8, "7", 0), ("b", 9, "7", 1), ("b", 12, "7", 4), ("", 7, "7", 0), ("", 8, "7", 1),
+        ("a", 7, "7", 0), ("b", 0, "7", 0), ("b", 9, None, None), ("b", 9, "-1", None), ("b", 9, "9" * 99, None),
+    ],
+)  # fmt: skip
+def test_terms_that_ended_without_a_record_are_counted(
+    holder: str, transitions: int, ended: str | None, unrecorded: int | None
+) -> None:
+    """Of a lock that is held, free, kept to the end of its lease by the last leader, or that was created again."""
+    found = lease("ns", "x", holder, 15, leaseTransitions=transitions)
+    found["metadata"]["annotations"] = {LAST_ENDED: ended} if ended else {}
+    snapshot = decode.lease(found)
+    assert snapshot
+    assert snapshot.unrecorded == unrecorded
 
 
 def test_the_lenient_record_of_the_python_client_is_read() -> None:

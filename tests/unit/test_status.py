@@ -196,6 +196,21 @@ def test_the_last_run_is_shown_of_a_free_lock_too(capsys: pytest.CaptureFixture[
     assert row.split()[2] == "free"
 
 
+@pytest.mark.parametrize(("unrecorded", "runs", "said", "line"), [
+    (0, (RUN,), "9s", []), (1, (RUN,), "9s, then 1 unrecorded", ["1 later term ended"]),
+    (2, (RUN._replace(status=3),), "9s, status 3, then 2 unrecorded", ["2 later terms ended"]),
+    (1, (), "1 unrecorded", ["1 later term ended"]),
+])  # fmt: skip
+def test_the_last_run_is_not_taken_for_that_of_a_leader_that_crashed(
+    capsys: pytest.CaptureFixture[str], unrecorded: int, runs: tuple[Run, ...], said: str, line: list[str]
+) -> None:
+    record = Record("a", 15, WALL - 200 * SECOND, WALL, transitions=4 + unrecorded)
+    formatters.print_locks([look(record=record, runs=runs, last_ended=3)], "", with_namespace=False)
+    head, row, *rest = capsys.readouterr().out.splitlines()
+    assert row[head.index("LAST RUN") :] == said
+    assert [sentence.partition(" without a record")[0] for sentence in rest] == line
+
+
 def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     one = look(runs=(RUN, RUN._replace(token="6", key="", status=3, started=None)))
     formatters.print_locks([one], "wide", with_namespace=False)
@@ -282,6 +297,7 @@ def test_the_json_keys_are_always_the_same_and_unknown_values_are_null(capsys: p
     assert [list(each) for each in found["items"]] == [
         [
             *("type", "namespace", "name", "path", "state", "watched", "holder", "lastHolder", "freeSince"),
+            "unrecordedTerms",
             *("incarnation", "preferredHolder"),
             *("acquireTime", "renewTime", "leaseDurationSeconds", "transitions", "renewedSecondsAgo"),
             *("expiresInSeconds", "fault", "runs", "candidates", "objects"),
