@@ -31,7 +31,7 @@ PIP     = -m pip --quiet --disable-pip-version-check
 HASHED  = --require-hashes --only-binary :all:
 FAILED  = { >&2 echo 'error: could not install what .requirements/ names: the first time needs a package index'; exit 1; }
 
-.PHONY: help demo test test-all test-portable test-pythons test-oldest test-cluster coverage dist standalone image test-standalone release-check test-node fuzz mutants prove nightly model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
+.PHONY: help demo test test-all test-portable test-pythons test-oldest test-cluster coverage dist standalone image test-standalone release-check test-node fuzz mutants prove nightly tour model bench lint install install-data uninstall wheelhouse clean lock check-python environment control-plane anew
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -105,6 +105,9 @@ prove: control-plane ## real faults and simulated schedules for MINUTES=30, from
 nightly: control-plane ## what is long by nature: prove and fuzz for MINUTES=30 each, mutants; SEED= is the commit's else
 	$(MAKE) prove fuzz SEED=$(or $(SEED),$(shell printf '%d' 0x`git rev-parse --short=12 HEAD`))
 	$(MAKE) mutants
+
+tour: environment ## what to read first, in ten minutes: CONTRIBUTING's "life of a term" with its code
+	@$(BIN)/python -m tests.tour
 
 model: build/model/tla2tools.jar ## checks a TLA+ model of who may lead; needs Java >= 8; DEEP=1: wider bounds, hours
 	$(BIN)/python -m tests.model $(if $(DEEP),--deep) $(if $(SEED),--seed $(SEED)) $(ARGS)

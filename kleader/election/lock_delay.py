@@ -11,12 +11,13 @@ term (incarnation, t0); a candidate's elector begins with ``safe_at`` at now + `
 A watch is *unbroken* if it has shown every change since the last observation: it began at the version of that
 observation, and has had no error or restart since.
 
-1. Every observation raises ``safe_at`` to now + ``L``, and none lowers it, unless it is: the resourceVersion observed
-   before, or in an unbroken watch the same record; a release; a handover to this candidate; in an unbroken watch a
-   nomination of this candidate; an object that is missing or has no record, of a lock never held; a missing object
-   that was missing before. In coordinated election, where a candidate may wait long for the object, the last two hold
-   at the first look and in an unbroken watch. An object without a record is no release. The event of a candidate's
-   own write that waits for its answer is held back until then.
+1. Every observation raises ``safe_at`` to now + ``L``, and none lowers it. These do not raise it:
+   - the resourceVersion observed before; in an unbroken watch, the same record;
+   - a release (an object without a record is none), and a handover to this candidate;
+   - in an unbroken watch, a nomination of this candidate (9);
+   - an object that is missing or has no record, of a lock never held; a missing object that was missing before. In
+     coordinated election, where a candidate may wait long for the object: only the first look, or an unbroken watch.
+   The event of a candidate's own write that waits for its answer is held back until then.
 2. After a conflict nothing is written until a newer version was observed, or the same one was read twice.
 3. A candidate writes at once over a release, over a handover or nomination to itself, and where a lock never held has
    no record. Over anything else, also where the object of a lock ever held is gone, it writes at ``safe_at``.
@@ -28,8 +29,8 @@ observation, and has had no error or restart since.
    candidate that creates the object, or finds its own record under a version that no answer of its own has shown,
    raises ``safe_at``.
 6. After a conflict or a lost answer of a renewal the candidate reads. Its own incarnation: it renews from that
-   version. Gone: it creates the object; t0 moves only with the answer. Anything else: lost, the command is killed at
-   once.
+   version. Gone: it creates the object; t0 moves only with the answer. Created again by the control plane, which
+   nominates this candidate: it renews. Anything else: lost, the command is killed at once.
 7. A release or a handover is written over the candidate's own record, by a candidate that was permitted to start (4),
    once its tree is proven empty, and before the term's deadline. One whose answer was lost is repeated over the same
    version only. An elector that replaces one which died while it released does not release: it renews once more,

@@ -127,19 +127,19 @@ def get_done(step: Step, observed: Observed | None) -> None:
     version the candidate's own record may have been put back over the next leader's. Only a lock that does not expire
     is released under any version that shows this candidacy.
     """
-    state, base = step.state, step.state.unanswered_release_base
+    state, sent_over = step.state, step.state.unanswered_release_base
     if observed is None:
         step.end(released=True, why="the lock object is gone")
-    elif base and not state.me.non_expiring and observed.shares_version(base):
-        state.observed, state.reads_before_write = base, 0
-    elif _is_mine(step, observed) and (base is None or state.me.non_expiring):
+    elif sent_over and not state.me.non_expiring and observed.shares_version(sent_over):
+        state.observed, state.reads_before_write = sent_over, 0
+    elif _is_mine(step, observed) and (sent_over is None or state.me.non_expiring):
         state.observed, state.reads_before_write = observed, 0
     else:
         note(state, observed)
         done = (observed.record.holder == state.successor) and not (observed.fault or observed.some_object_lacks_record)
-        sent = base is not None or bool(state.successor) or state.renew_times is None
-        if done and sent:
-            step.end(released=True, why=_successor(step))  # by a write whose answer was lost, or a previous elector's
+        may_have_sent = sent_over is not None or bool(state.successor) or state.renew_times is None
+        if done and may_have_sent:  # renew_times: a previous elector, which has died, may have sent it
+            step.end(released=True, why=_successor(step))
         else:
             _fail(step, _UNPROVEN if state.held_by_me(observed) else "the lock is no longer this candidate's")
 

@@ -84,7 +84,7 @@ class ObjectLock:
         return self.observed(await self._api.call("GET", self._target, None, timeout))
 
     async def write(self, base: Observed | None, record: Record, incarnation: str, timeout: float) -> Observed:
-        """PUT with the uid and resourceVersion of ``base``, or create."""
+        """PUT with the metadata of ``base``: refused if the object has another uid or resourceVersion. Or create."""
         body = self._body(base.base if base else self._blank(), record, incarnation)
         if owners := owner_names(body["metadata"]):
             self.warn_once(f"{self._title} belongs to the {' and the '.join(owners)}: it is deleted when that is")
