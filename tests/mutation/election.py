@@ -738,6 +738,15 @@ _OF_A_LEADER = [
         "False",
         "election_coordinated.py::test_a_leader_steps_down_for_the_preferred_holder_and_renews_until_its_command_is_dead()",
     ),
+    _RENEW(
+        "a leader whose lock was created again steps down for the preferred candidate",
+        "get_done",
+        "if observed.only_control_plane_wrote and observed.record.holder == state.me.identity:\n"
+        "    _check_preference(step, observed)\n    renew_from(step, observed)\nelse:\n    ...",
+        "if observed.only_control_plane_wrote and observed.record.holder == state.me.identity:\n"
+        "    renew_from(step, observed)\nelse:\n    ...",
+        "election_coordinated.py::test_a_leader_whose_lock_is_recreated_for_it_steps_down_for_the_preferred_holder()",
+    ),
     _HOLD(
         "a HOLDING candidate stops renewing for the preferred candidate",
         "get_done",
@@ -818,6 +827,13 @@ _OF_A_LEADER = [
         "election_requests.py::test_a_transfer_writes_the_next_holder_over_the_leaders_own_record()",
     ),
     _RELEASE(
+        "only a leader hands the lock over",
+        "close",
+        "to if leading else ''",
+        "to",
+        "election_requests.py::test_a_holding_candidate_does_not_hand_the_lock_over()",
+    ),
+    _RELEASE(
         "a transfer without an answer may have happened",
         "get_done",
         "observed.record.holder == state.successor",
@@ -896,6 +912,20 @@ _OF_REQUESTS = [
         "if event.retry_after:\n    ...\n",
         _NOTHING,
         "test_a_throttled_watch_delays_polls_and_the_write_at_an_expiry()",
+    ),
+    _ACQUIRE(
+        "many candidates spread their tries",
+        "spread",
+        "0.0 if step.state.lost_races < MIN_CONTENDED_RACES else SPREAD_SECONDS",
+        "0.0",
+        "test_a_candidate_spreads_its_tries_once_it_has_lost_four_races_in_a_row(4, 0.9)",
+    ),
+    _ACQUIRE(
+        "few candidates do not wait for each other",
+        "spread",
+        "0.0 if step.state.lost_races < MIN_CONTENDED_RACES else SPREAD_SECONDS",
+        "SPREAD_SECONDS",
+        "test_a_candidate_spreads_its_tries_once_it_has_lost_four_races_in_a_row(3, 0.0)",
     ),
     _ACQUIRE(
         "a multilock: the watch event of a failed write is ignored",

@@ -246,6 +246,20 @@ def test_a_candidate_that_loses_a_race_sends_no_request_until_the_winner_expires
     story.sees(story.lock("winner")).idles(14.9)
 
 
+@pytest.mark.parametrize(("races", "pause"), [(3, 0.0), (4, 0.9)])
+def test_a_candidate_spreads_its_tries_once_it_has_lost_four_races_in_a_row(races: int, pause: float) -> None:
+    """Few candidates do not wait for each other; many do not all ask the API server at once."""
+    story = Story().follows()
+    story.luck = 0.9  # of a second
+    for number in range(1, races):  # the leader that it follows has won the first
+        story.waits(1).sees(story.lock("")).sees(story.lock(f"winner-{number}")).fails(Kind.CONFLICT)
+    story.waits(1).sees(story.lock(""))
+    if pause:
+        assert not story.requests
+        story.waits(pause)
+    assert story.asked(e.Write)
+
+
 def test_a_conflict_with_a_label_is_written_again_at_once_without_a_new_wait() -> None:
     story = Story()
     held = story.lock("other")
