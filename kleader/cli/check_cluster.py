@@ -84,7 +84,7 @@ class _ClusterChecks:
         needed = rbac.lock_permissions(self.plan.lock, self.plan.name, candidate=candidate)
         label = rbac.pod_label_permissions(os.environ.get("POD_NAME", "")) if self.plan.pod_label else ()
         registration = rbac.registration_permissions(self.plan.name) if self.plan.registers else ()
-        registration += rbac.rollout_permissions() if self.plan.recommends and self.plan.in_pod else ()
+        registration += rbac.rollout_permissions() if self.plan.recommends and self.plan.pod.name else ()
         existing = {lock.plural for lock, found in zip(self._locks, exists, strict=True) if found}
         for permission in (*needed, *registration, *label, *rbac.event_permissions()):
             if not await self._permission(permission, exists=permission.resource in existing):

@@ -18,7 +18,7 @@ from kleader.cli.command_line import Option
 from kleader.election import timing
 from kleader.election.duration import text
 from kleader.election.record import MAX_DURATION_SECONDS
-from kleader.ipc.plan import FOR_LIFE, Plan
+from kleader.ipc.plan import FOR_LIFE, Plan, Pod
 from kleader.locks import file_lock
 from kleader.locks.base import CANDIDATES
 
@@ -40,6 +40,7 @@ _SAME = (
     *("force", "busy_exit_code", "on_loss", "loss_exit_code", "restart", "until_empty", "stop_timeout"),
     *("health_period", "health_failures", "notify", "log_format", "once_exit_code"),
 )
+_NO_POD = Pod("", "", "")
 _HOOKS = ("standby", "on_new_leader", "on_end", "health", "pod_label")
 
 
@@ -60,8 +61,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
     if name.startswith(CANDIDATES) and lock not in {"", "file"}:
         of = name.removeprefix(CANDIDATES)
         raise click.UsageError(f"--name {name} names the list of the candidates for the lock {of}: choose another name")
-    owned_by_pod = lock == FOR_LIFE and not for_pods
-    if owned_by_pod:  # a Pod owns nothing in another namespace
+    if lock == FOR_LIFE and not for_pods:  # a Pod owns nothing in another namespace
         namespace = namespace or pod_namespace
     if lock == "file":
         namespace = namespace or pod_namespace or "default"
@@ -88,12 +88,9 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         name=name,
         file=path,
         identity=identity,
-        pod=_own_pod(namespace, pod_namespace) if owned_by_pod else "",
-        pod_uid=os.environ.get("POD_UID", "") if lock == FOR_LIFE else "",
         labels=dict(params["lock_label"]),
         registers=not params["no_register"],
         priority=params["priority"],
-        in_pod=[] if for_pods else _pod(),
         coordinated=_coordinated(params, lock, identity, warnings),
         binary_version=params["binary_version"] or "",
         emulation_version=params["emulation_version"] or params["binary_version"] or "",
@@ -108,7 +105,7 @@ def make_plan(command: list[str], params: dict[str, Any], *, for_pods: bool = Fa
         stop_signal=_stop_signal(params["stop_signal"]),
         stop_group=params["stop_signal_to"] == "group",
         **_hooks(params, lock, warnings),
-        labelled=_labelled_pod() if params["pod_label"] and lock and not for_pods else [],
+        pod=_NO_POD if for_pods else _own_pod(params, lock, namespace),
         http=monitoring.address_text(*params["http"]) if params["http"] else "",
         http_fd=-1,
         state_file=os.path.abspath(params["state_file"]) if params["state_file"] else "",
@@ -216,27 +213,17 @@ def _hooks(params: dict[str, Any], lock: str, warnings: list[str]) -> dict[str, 
     return found
 
 
-def _pod_name(option: str) -> str:
-    """The name of this Pod. Only the downward API knows it for certain."""
-    if not (pod := types.variable("POD_NAME", types.object_name)):
+def _own_pod(params: dict[str, Any], lock: str, namespace: str) -> Pod:
+    """The Pod of this process. click.UsageError where an option needs it, and the downward API does not tell it."""
+    place, name = types.variable("POD_NAMESPACE", types.namespace), os.environ.get("POD_NAME", "")
+    needed_by = f"--lock {FOR_LIFE}" if lock == FOR_LIFE else "--pod-label" if params["pod_label"] and lock else ""
+    if needed_by and not types.variable("POD_NAME", types.object_name):
         hint = "set it by the downward API, to metadata.name"
-        raise click.UsageError(f"{option} needs the variable POD_NAME, the name of the Pod: {hint}")
-    return pod
-
-
-def _own_pod(namespace: str, pod_namespace: str) -> str:
-    """The Pod that will own the lock."""
-    pod = _pod_name(f"--lock {FOR_LIFE}")
-    if pod_namespace and namespace != pod_namespace:
-        where = f"the namespace of its Pod, {pod_namespace} (POD_NAMESPACE)"
+        raise click.UsageError(f"{needed_by} needs the variable POD_NAME, the name of the Pod: {hint}")
+    if lock == FOR_LIFE and place and namespace != place:
+        where = f"the namespace of its Pod, {place} (POD_NAMESPACE)"
         raise click.UsageError(f"--lock {FOR_LIFE} does not take -n {namespace}: its ConfigMap is in {where}")
-    return pod
-
-
-def _labelled_pod() -> list[str]:
-    """Namespace, name and uid of this Pod."""
-    pod = _pod_name("--pod-label")
-    return [types.variable("POD_NAMESPACE", types.namespace), pod, os.environ.get("POD_UID", "")]
+    return Pod(place, name, os.environ.get("POD_UID", "")) if name else _NO_POD
 
 
 def _name(given: str | None, lock: str, path: str, command: str, warnings: list[str]) -> str:
@@ -273,12 +260,6 @@ def _name_from_command(command: str, warnings: list[str]) -> str:
 def _log_suffix(identity: str) -> str:
     """What differs between the candidates of one Deployment: the end of the Pod's name, which begins the identity."""
     return identity.partition("_")[0].rpartition("-")[2][-_MAX_SUFFIX:]
-
-
-def _pod() -> list[str]:
-    """Namespace and name of this process's Pod, as far as the downward API has told them."""
-    name = os.environ.get("POD_NAME", "")
-    return [os.environ.get("POD_NAMESPACE", ""), name] if name else []
 
 
 def _default_identity() -> str:

@@ -84,7 +84,7 @@ def run(command: tuple[str, ...], **params: Any) -> None:  # noqa: ANN401 - clic
         log.debug(line, event="setting")
     if plan.lock == FOR_LIFE:
         sentence = "the lock does not expire: its holder keeps it until the holder's Pod is deleted"
-        log.info(sentence, event="lock_without_expiry", pod=plan.pod)
+        log.info(sentence, event="lock_without_expiry", pod=plan.pod.name)
     elif plan.lock not in {"", "file"} and params["loss_grace"] is None and plan.timing.grace < timing.MAX_GRACE:
         sentence = f"the grace on loss is shortened to {text(plan.timing.grace)}: no more fits into the lease duration"
         log.info(sentence, event="loss_grace_shortened")

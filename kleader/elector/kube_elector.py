@@ -14,7 +14,7 @@ from kleader.election.acquire import NO_ANSWER
 from kleader.election.timing import JITTER
 from kleader.elector.k8s_events import EventRecorder
 from kleader.elector.loop import Loop
-from kleader.elector.pod_label import Pod, PodLabel
+from kleader.elector.pod_label import PodLabel
 from kleader.elector.recommendation import Recommendation
 from kleader.elector.registration import Registration
 from kleader.ipc import messages as m
@@ -83,7 +83,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
             EventRecorder(credentials, log, plan.identity, plan.name, lock),
         ]
         if plan.pod_label:
-            pod = Pod(plan.labelled[0] or namespace, *plan.labelled[1:])
+            pod = plan.pod._replace(namespace=plan.pod.namespace or namespace)
             followers.insert(0, PodLabel(credentials, log, pod, plan.pod_label))
         return lock, followers
 
@@ -142,14 +142,19 @@ def _pod_context(
     send: Callable[[m.Body], object],
 ) -> PodContext:
     """The Pod of this candidate. A process of an earlier term has these variables in its environment."""
-    names = {"KLEADER_LOCK": plan.lock, "KLEADER_NAMESPACE": namespace, "KLEADER_NAME": plan.name, "POD_NAME": plan.pod}
+    names = {
+        "KLEADER_LOCK": plan.lock,
+        "KLEADER_NAMESPACE": namespace,
+        "KLEADER_NAME": plan.name,
+        "POD_NAME": plan.pod.name,
+    }
 
     def has_earlier_processes(excluded_incarnations: set[str], killed_incarnation: str) -> bool:
         return has_survivors(names, m.MARKER, excluded_incarnations, killed_incarnation)
 
     return PodContext(
-        plan.pod,
-        plan.pod_uid,
+        plan.pod.name,
+        plan.pod.uid,
         instance_socket,
         has_earlier_processes,
         assign.incarnation,

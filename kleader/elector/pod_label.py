@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.parse
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kleader.backoff import Backoff
 from kleader.election.state import Phase
@@ -18,20 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kleader.election.state import State
+    from kleader.ipc.plan import Pod
     from kleader.kube.credentials import Credentials
     from kleader.log import Log
 
 _HANDOVER_SECONDS = 0.06  # in which this machine and the API server have a handover to do first
 _MAX_RELEASE_SECONDS = 0.5  # that a release waits for the label
 _UNCERTAIN_SECONDS = 60.0  # for which an API server may still carry out a request that was not answered
-
-
-class Pod(NamedTuple):
-    """The Pod to be labelled. ``uid``: "" for whichever Pod has the name."""
-
-    namespace: str
-    name: str
-    uid: str
 
 
 class PodLabel(StateWriter):

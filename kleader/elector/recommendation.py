@@ -108,7 +108,7 @@ class Recommendation(Follower):
 
     async def _read_revisions(self, api: ApiClient) -> None:
         """Those of the standbys' ReplicaSets, where there are several."""
-        namespace = (self._plan.in_pod and self._plan.in_pod[0]) or self._lock.namespace
+        namespace = self._plan.pod.namespace or self._lock.namespace
         collection = f"/apis/apps/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/replicasets"
         self._pods = {entry.pod for entry in self._standbys}
         names = sorted({*map(replica_set, self._pods)} - {""})

@@ -159,8 +159,7 @@ class Registration(StateWriter):
             return None
         plan, now = self._plan, self._now
         self._since = self._since or now
-        pod = plan.in_pod[1] if plan.in_pod else ""
-        me = Registered(plan.identity, plan.lock, state, self._since, now, plan.priority, pod, __version__)
+        me = Registered(plan.identity, plan.lock, state, self._since, now, plan.priority, plan.pod.name, __version__)
         return registry.to_text(me)
 
     def _report(self, what: str, *, warn: bool) -> None:

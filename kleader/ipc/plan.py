@@ -11,7 +11,7 @@ from kleader import __version__
 from kleader.election.timing import Timing
 
 _READ_BYTES = 1 << 16
-_VERSION = f"{__version__}/2"  # of the plan and the messages: raised whenever one of them changes
+_VERSION = f"{__version__}/3"  # of the plan and the messages: raised whenever one of them changes
 FOR_LIFE = "leader-for-life"
 OTHER_VERSION = 78  # exit status (EX_CONFIG, sysexits.h) of a process whose code is not of the plan's version
 
@@ -28,6 +28,14 @@ class Wait(NamedTuple):
     live: bool  # until the holder is seen to renew the lock
 
 
+class Pod(NamedTuple):
+    """A Pod, as far as the downward API tells of it: "" for what it does not tell."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 class Plan(NamedTuple):
     """One run. Every value is valid and final: no process that reads it checks it again. Durations are in seconds."""
 
@@ -40,12 +48,10 @@ class Plan(NamedTuple):
     name: str
     file: str  # the lock file's path
     identity: str
-    pod: str  # the Pod of this process, for leader-for-life alone
-    pod_uid: str  # "": whichever Pod has that name
+    pod: Pod  # of this process; leader-for-life and pod_label need its name
     labels: dict[str, str]
     registers: bool  # makes itself known while it waits
     priority: int  # of several standbys the highest one is preferred
-    in_pod: list[str]  # namespace ("": the lock's) and name of the Pod of this process; empty if it is not known
     force: bool  # do what the lock would refuse to do
     coordinated: bool  # take part in coordinated election, where the cluster has it
     binary_version: str
@@ -79,7 +85,6 @@ class Plan(NamedTuple):
     health_period: float
     health_failures: int
     pod_label: list[str]  # key, the leader's value, and the value of the other candidates, "" for no label
-    labelled: list[str]  # the Pod with that label: its namespace, "" for the lock's, name, and uid, "" if unknown
     # monitoring
     http: str  # ADDR:PORT; "": no server
     http_fd: int  # the socket that listens there
@@ -122,4 +127,4 @@ def load(fd: int) -> Plan:
     fields = json.loads(data)
     if fields.pop("version", None) != _VERSION:
         raise OtherVersionError
-    return Plan(**{**fields, "timing": Timing(*fields["timing"])})
+    return Plan(**{**fields, "pod": Pod(*fields["pod"]), "timing": Timing(*fields["timing"])})

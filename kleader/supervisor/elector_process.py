@@ -196,10 +196,8 @@ class ElectorProcess:
         if answer.released:
             self._log.info(f"released the lock{answer.why and ': '}{answer.why}", event="released")
         elif term.lead and not (self._plan.release or term.asked):
-            self._log.info(
-                f"did not release the lock{'' if self._plan.pod else ' (--no-release)'}: {self._unreleased}",
-                event="not_released",
-            )
+            why = "" if self._plan.lock == FOR_LIFE else " (--no-release)"
+            self._log.info(f"did not release the lock{why}: {self._unreleased}", event="not_released")
         elif term.lead and not term.lost:
             self._log.warning(f"did not release the lock: {answer.why}; {self._unreleased}", event="not_released")
 
@@ -215,8 +213,8 @@ class ElectorProcess:
     @property
     def _unreleased(self) -> str:
         """What becomes of a lock that is not released."""
-        if self._plan.pod:
-            return f"the Pod {self._plan.pod} keeps it until that Pod is deleted"
+        if self._plan.lock == FOR_LIFE:
+            return f"the Pod {self._plan.pod.name} keeps it until that Pod is deleted"
         return f"it expires within {text(self._plan.timing.lease_duration)}"
 
     def _start(self, state: RunState, term: Term, now: float) -> None:

@@ -18,7 +18,7 @@ from kleader.election.state import Phase, State
 from kleader.elector import registration
 from kleader.elector.recommendation import Recommendation
 from kleader.elector.registration import Registration
-from kleader.ipc.plan import Plan
+from kleader.ipc.plan import Plan, Pod
 from kleader.kube.credentials import Credentials
 from kleader.locks import candidate_registry as registry
 from kleader.log import Log
@@ -41,7 +41,7 @@ WAITING = SimpleNamespace(
 def plan_of(namespace: str, number: int) -> Plan:
     """That of a candidate for the lock x."""
     given = {"name": "x", "identity": f"worker-{number:05}_{number:036}", "lock": "lease", "started": float(number)}
-    given |= {"registers": True, "priority": 0, "in_pod": [namespace, f"worker-{number:05}"]}
+    given |= {"registers": True, "priority": 0, "pod": Pod(namespace, f"worker-{number:05}", "")}
     return Plan(**{**dict.fromkeys(Plan.__annotations__, ""), **given})  # type: ignore[arg-type]
 
 

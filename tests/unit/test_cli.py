@@ -16,6 +16,7 @@ from kleader.cli.command_line import ALIASES
 from kleader.cli.commands import cli
 from kleader.cli.run import run
 from kleader.cli.status import status
+from kleader.ipc.plan import Pod
 from kleader.locks.file_lock import LockFileError
 from tests.support.log import lines
 
@@ -796,7 +797,7 @@ def test_leader_for_life_needs_the_name_of_the_pod(refuse: Refuse) -> None:
 
 def test_leader_for_life_is_in_the_namespace_of_its_pod(parse: Parse) -> None:
     plan = parse(**FOR_LIFE, POD_NAMESPACE="here", POD_UID="u")
-    assert (plan.lock, plan.namespace, plan.pod, plan.pod_uid) == ("leader-for-life", "here", "p", "u")
+    assert (plan.lock, plan.namespace, plan.pod) == ("leader-for-life", "here", Pod("here", "p", "u"))
     assert parse("-n", "here", **FOR_LIFE, POD_NAMESPACE="here").namespace == "here"
 
 
@@ -806,8 +807,9 @@ def test_leader_for_life_in_another_namespace_than_its_pods_is_refused(refuse: R
 
 
 def test_only_leader_for_life_requires_a_pod(parse: Parse) -> None:
-    plan = parse(POD_NAME="p", POD_UID="u")
-    assert (plan.pod, plan.pod_uid, plan.release) == ("", "", True)
+    plan = parse()
+    assert (plan.pod, plan.release) == (Pod("", "", ""), True)
+    assert parse(POD_NAME="p", POD_UID="u").pod == Pod("", "p", "u")
 
 
 def test_leader_for_life_is_explained_at_the_start(parse: Parse, capfd: pytest.CaptureFixture[str]) -> None:

@@ -181,7 +181,8 @@ def test_a_plan_reads_back_whatever_the_command_line() -> None:
     """Bytes that are no UTF-8, line ends, and a command line of half a megabyte come back unchanged."""
     command = ["./worker", "\udcff\udc80", "a\nb", "x" * 500_000, "--", "ünï"]
     names = plans.Plan.__annotations__
-    known: dict[str, Any] = {**dict.fromkeys(names), "command": command, "timing": Timing(15, 10.0, 2.0, 3.0, 0.5, 1.5)}
+    special = {"command": command, "pod": plans.Pod("", "p", ""), "timing": Timing(15, 10.0, 2.0, 3.0, 0.5, 1.5)}
+    known: dict[str, Any] = {**dict.fromkeys(names), **special}
     plan = plans.Plan(**known)
     fd = os.memfd_create("plan")
     try:

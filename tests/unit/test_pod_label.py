@@ -11,7 +11,8 @@ import pytest
 from kleader.backoff import Backoff
 from kleader.election.state import Phase
 from kleader.elector import pod_label as labels
-from kleader.elector.pod_label import Pod, PodLabel
+from kleader.elector.pod_label import PodLabel
+from kleader.ipc.plan import Pod
 from kleader.kube.timeout import within
 from kleader.log import Log
 

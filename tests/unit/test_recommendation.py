@@ -15,7 +15,7 @@ from kleader.election.events import Kind
 from kleader.election.state import Phase
 from kleader.elector import recommendation
 from kleader.elector.recommendation import Recommendation, Revision, best, replica_set, revision_of
-from kleader.ipc.plan import FOR_LIFE, Plan
+from kleader.ipc.plan import FOR_LIFE, Plan, Pod
 from kleader.kube.errors import ForbiddenError, LockError, WatchError
 from kleader.kube.timeout import within
 from kleader.locks import candidate_registry as registry
@@ -160,7 +160,7 @@ class Leader:
     def __init__(self, **plan: object) -> None:
         self.lock = SimpleNamespace(recommended="", namespace="n", server_time=NOW)
         self.log = Heard()
-        given = {"name": "x", "identity": "me", "lock": "lease", "registers": True, "in_pod": [], **plan}
+        given = {"name": "x", "identity": "me", "lock": "lease", "registers": True, "pod": Pod("", "", ""), **plan}
         values = {**dict.fromkeys(Plan.__annotations__, ""), **given}
         made = Plan(**values)  # type: ignore[arg-type]
         self.part = Recommendation(made, cast("Credentials", None), self.log, cast("Lock", self.lock))

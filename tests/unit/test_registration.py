@@ -13,7 +13,7 @@ from kleader.election.events import Kind
 from kleader.election.state import Phase
 from kleader.elector import registration
 from kleader.elector.registration import Registration
-from kleader.ipc.plan import Plan
+from kleader.ipc.plan import Plan, Pod
 from kleader.kube.errors import ForbiddenError, LockError
 from kleader.kube.timeout import within
 from kleader.locks import candidate_registry as registry
@@ -35,7 +35,7 @@ VALUES = {
     "started": 1.0,
     "registers": True,
     "priority": 0,
-    "in_pod": [],
+    "pod": Pod("", "", ""),
 }
 
 
