@@ -106,8 +106,8 @@ nightly: control-plane ## what is long by nature: prove and fuzz for MINUTES=30 
 	$(MAKE) prove fuzz SEED=$(or $(SEED),$(shell printf '%d' 0x`git rev-parse --short=12 HEAD`))
 	$(MAKE) mutants
 
-tour: environment ## what to read first, in ten minutes: CONTRIBUTING's "life of a term" with its code
-	@$(BIN)/python -m tests.tour
+tour: ## what to read first, in ten minutes: CONTRIBUTING's "life of a term" with its code
+	@$(PYTHON) -m tests.tour
 
 model: build/model/tla2tools.jar ## checks a TLA+ model of who may lead; needs Java >= 8; DEEP=1: wider bounds, hours
 	$(BIN)/python -m tests.model $(if $(DEEP),--deep) $(if $(SEED),--seed $(SEED)) $(ARGS)

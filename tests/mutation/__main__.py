@@ -15,6 +15,7 @@ from tests.mutation.guards import IN_MEMORY, MUTANTS, TABLE
 from tests.mutation.mutant import Trial, tried
 
 if TYPE_CHECKING:
+    from tests.mutation.guard import Guard
     from tests.mutation.mutant import Outcome
 
 
@@ -28,8 +29,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, metavar="J", default=jobs, help="at once")
     parser.add_argument("--tests-passed", action="store_true", help="all tests have just passed: do not run them first")
     args = parser.parse_args()
-    chosen = [each for each in MUTANTS if any(args.pattern in text for text in (each.keeps, each.file, each.test))]
-    in_memory = args.pattern in IN_MEMORY
+    chosen = [each for each in MUTANTS if _is_named(each, args.pattern)]
+    in_memory = [f"{IN_MEMORY}[{each.keeps}]" for each in TABLE if _is_named(each, args.pattern)]
     if not chosen and not in_memory:
         parser.error(f"no guard is named like {args.pattern!r}")
     for each in chosen:
@@ -46,16 +47,20 @@ def main() -> int:
     survived = sum(_told(trial, outcome) for trial, outcome in tried(trials, args.jobs))
     killed = len(chosen) - survived
     if in_memory and args.tests_passed:
-        killed += len(TABLE)
-        print(f"of the step function, in memory: {IN_MEMORY} has passed, so it has killed {len(TABLE)}")
+        killed += len(in_memory)
+        print(f"of the step function, in memory: {IN_MEMORY} has passed, so it has killed {len(in_memory)}")
     elif in_memory:
-        [(_, found)] = tried([Trial([IN_MEMORY])], 1)
+        [(_, found)] = tried([Trial(in_memory)], 1)
         survived += len(found.failed)
         killed += len(found.passed)
         print(f"of the step function, in memory: {len(found.passed)} killed; {IN_MEMORY}; {found.seconds:.1f} s")
         print(*(f"SURVIVED {name}" for name in found.failed), sep="\n", end="")
     print(f"{killed + survived} guards: {killed} killed, {survived} survived; {time.monotonic() - began:.0f} s")
     return 1 if survived else 0
+
+
+def _is_named(guard: Guard, pattern: str) -> bool:
+    return any(pattern in text for text in (guard.keeps, guard.file, guard.test))
 
 
 def _pass_unpatched(tests: list[str], jobs: int) -> bool:
