@@ -194,7 +194,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     for run in runs:
         took = _UNKNOWN if run.seconds is None else human_duration(run.seconds)
         started = _UNKNOWN if run.started is None else f"{micro_time(run.started)[:19]}Z"  # the clock shows seconds
-        names = (printable(name) or _NONE for name in (run.reason, run.key, run.identity))
+        reason = f"{run.reason}: {run.detail}" if run.detail else run.reason
+        names = (printable(name) or _NONE for name in (reason, run.key, run.identity))
         rows.append([started, took, str(run.status), *names])
     _print_rows(rows)
 

@@ -46,4 +46,5 @@ def run_of(plan: Plan, ran: Ran, now: int | None) -> Run:
     def instant(boot: float) -> int | None:
         return None if now is None else now - round((boot_now - boot) * SECOND)
 
-    return Run(plan.identity, ran.token, plan.once, instant(ran.started), instant(ran.ended), ran.status, ran.reason)
+    times = instant(ran.started), instant(ran.ended)
+    return Run(plan.identity, ran.token, plan.once, *times, ran.status, ran.reason, detail=ran.detail)

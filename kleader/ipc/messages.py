@@ -66,6 +66,7 @@ class Ran(NamedTuple):
     reason: str  # as KLEADER_REASON
     started: float
     ended: float
+    detail: str = ""  # why the leader stepped down
 
 
 # --- from the elector

@@ -24,6 +24,7 @@ EXITED = "exited"  # the reason of a run that was not made to end
 _MAX_READ_CHARS = 1 << 16
 _MAX_NAME_CHARS = 253  # of identity, token and key
 _MAX_REASON_CHARS = 63
+_MAX_DETAIL_CHARS = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECOND = 1_000_000
 
@@ -42,6 +43,7 @@ class Run(NamedTuple):
     status: int  # kleader's exit status
     reason: str
     released: int | None = None  # the record's transitions where the release recorded this run: no later term has them
+    detail: str = ""  # why its leader stepped down
 
     @property
     def succeeded(self) -> bool:
@@ -124,6 +126,7 @@ def as_json(runs: Sequence[Run]) -> list[dict[str, object]]:
             "status": run.status,
             "reason": run.reason,
             "released": run.released,
+            "detail": run.detail or None,
         }
         for run in runs
     ]
@@ -153,16 +156,16 @@ def _run(found: object) -> Run | None:
         started, ended = (_instant(found.get(name)) for name in ("startTime", "endTime"))
     except (ValueError, OverflowError):
         return None
-    known = found.get("released")
+    known, detail = found.get("released"), found.get("detail")
     released = known if isinstance(known, int) and not isinstance(known, bool) else None
-    return _bounded(
-        Run(found["identity"], found["token"], found["key"], started, ended, status, found["reason"], released)
-    )
+    run = Run(found["identity"], found["token"], found["key"], started, ended, status, found["reason"], released)
+    return _bounded(run._replace(detail=detail if isinstance(detail, str) else ""))
 
 
 def _bounded(run: Run) -> Run:
     identity, token, key = (_text(name)[:_MAX_NAME_CHARS] for name in (run.identity, run.token, run.key))
-    return run._replace(identity=identity, token=token, key=key, reason=_text(run.reason)[:_MAX_REASON_CHARS])
+    reason, detail = _text(run.reason)[:_MAX_REASON_CHARS], _text(run.detail)[:_MAX_DETAIL_CHARS]
+    return run._replace(identity=identity, token=token, key=key, reason=reason, detail=detail)
 
 
 def _text(found: str) -> str:

@@ -105,7 +105,8 @@ class Term:
         """No process of the command is alive, and ``status`` is kleader's exit status for it."""
         if self.started_at < math.inf:
             token = self.lead.token if self.lead else ""
-            self.ran = m.Ran(token, self.status, self.reason, self.started_at, now)
+            detail = self.step_down.reason if self.step_down and self.reason == STEPPED_DOWN else ""
+            self.ran = m.Ran(token, self.status, self.reason, self.started_at, now, detail)
 
     def assignment(self, tree: ProcessTree, resume_state: str, *, replaces: bool) -> m.Assign:
         """What an elector has to know; ``replaces``: it is not the first one. OSError: too many open files."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -140,7 +141,7 @@ def test_a_candidate_of_coordinated_election_finds_the_job_done(job: Job) -> Non
 
 
 def test_a_transfer_records_the_run_as_not_successful(job: Job) -> None:
-    """The next holder is named by the very write that records it."""
+    """The next holder is named by the very write that records it. The record says who asked for the transfer."""
     first = job.start("a", ONCE, job="exec sleep 600", timings=PATIENT)
     first.wait_log("command_started")
     second = job.start("b", ONCE, timings=PATIENT)
@@ -153,6 +154,7 @@ def test_a_transfer_records_the_run_as_not_successful(job: Job) -> None:
         ("b", "exited"),
         ("a", "stepped-down"),
     ]
+    assert re.fullmatch(r"asked to hand the lock to b, by \S+@\S+", job.recorded("lease")[1]["detail"])
 
 
 def releases(request: Request) -> bool:

@@ -445,4 +445,5 @@ def test_a_stopped_run_records_its_reason(change: dict[str, Any], reason: str) -
     for name, value in change.items():
         setattr(term, name, value)
     term.note_run(5)
-    assert term.ran == m.Ran("7", 0, reason, 1, 5)
+    detail = "asked" if reason == "stepped-down" else ""
+    assert term.ran == m.Ran("7", 0, reason, 1, 5, detail)

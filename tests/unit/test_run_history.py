@@ -88,13 +88,14 @@ def test_a_run_that_is_recorded_twice_is_listed_once() -> None:
 def test_the_annotation_is_bounded_whatever_its_names() -> None:
     runs: list[Run] = []
     for i in range(12):
-        runs = run_history.add(runs, DONE._replace(identity="\N{SNOWMAN}" * 1024, key="\ud800" * 9999, token=str(i)))
+        long: dict[str, Any] = {"identity": "\N{SNOWMAN}" * 1024, "key": "\ud800" * 9999, "detail": "\ud800" * 999}
+        runs = run_history.add(runs, DONE._replace(**long, token=str(i)))
         assert len(run_history.write(runs).encode()) <= MAX_HISTORY_BYTES
     assert runs[0].token == "11"
 
 
 def test_a_written_history_is_read_back() -> None:
-    run = DONE._replace(key="a \N{SNOWMAN}", started=NOW + 1234, ended=None)
+    run = DONE._replace(key="a \N{SNOWMAN}", started=NOW + 1234, ended=None, detail="asked to resign")
     assert run_history.read(run_history.write([run, DONE])) == [run, DONE]
 
 

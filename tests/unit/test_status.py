@@ -212,12 +212,14 @@ def test_the_last_run_is_not_taken_for_that_of_a_leader_that_crashed(
 
 
 def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    one = look(runs=(RUN, RUN._replace(token="6", key="", status=3, started=None)))
+    """One that was asked to step down says by whom, and for which candidate."""
+    asked = RUN._replace(token="6", key="", status=255, started=None, reason="stepped-down", detail="asked to resign")
+    one = look(runs=(RUN, asked))
     formatters.print_locks([one], "wide", with_namespace=False)
     assert capsys.readouterr().out.partition("\n\n")[2] == (
-        "STARTED                TOOK        STATUS   REASON   KEY      IDENTITY\n"
-        "2026-11-21T08:59:10Z   41s         0        exited   k        host-b\n"
-        "<unknown>              <unknown>   3        exited   <none>   host-b\n"
+        "STARTED                TOOK        STATUS   REASON                          KEY      IDENTITY\n"
+        "2026-11-21T08:59:10Z   41s         0        exited                          k        host-b\n"
+        "<unknown>              <unknown>   255      stepped-down: asked to resign   <none>   host-b\n"
     )
     formatters.print_locks([one, look()], "wide", with_namespace=False)
     assert "\n\n" not in capsys.readouterr().out
@@ -232,8 +234,9 @@ def test_the_latest_runs_of_one_lock_are_listed(capsys: pytest.CaptureFixture[st
         "startTime": "2026-11-21T08:59:10.000000Z",
         "endTime": "2026-11-21T08:59:51.000000Z",
         "released": None,
+        "detail": None,
     }
-    assert second["startTime"] is None
+    assert (second["startTime"], second["detail"]) == (None, "asked to resign")
 
 
 @pytest.mark.parametrize(("released", "shown"), [(WALL + 9 * SECOND, WALL), (WALL - 9 * SECOND, WALL - 9 * SECOND)])
