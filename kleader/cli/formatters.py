@@ -180,7 +180,7 @@ def _print_candidates(status: LockStatus) -> None:
     rows = [["CANDIDATE", "STATE", "PRIORITY", "WAITING", "SEEN", "POD", "VERSION"]]
     if record.holder not in {"", UNKNOWN}:
         seen = _NONE if record.renewed is None else age(record.renewed, status.at)
-        rows.append([printable(record.holder), "leader", _NONE, _NONE, seen, _NONE, _NONE])
+        rows.append([printable(record.holder), "leader", _NONE, _NONE, seen, printable(lock.pod) or _NONE, _NONE])
     for entry in lock.candidates or ():
         times = (age(instant, status.at) if instant else _UNKNOWN for instant in (entry.since, entry.renewed))
         of_run = (printable(word) or _NONE for word in (entry.pod, entry.version))
@@ -303,6 +303,7 @@ def _as_json(status: LockStatus) -> dict[str, Any]:
         "lastHolder": lock.last_holder or None,
         "freeSince": _time(_free_since(status)),
         "unrecordedTerms": lock.unrecorded,
+        "pod": lock.pod or None,
         "incarnation": lock.incarnation or None,
         "preferredHolder": lock.preferred_holder or None,
         "acquireTime": _time(record.acquired),

@@ -72,7 +72,7 @@ def main(  # noqa: PLR0913, PLR0917 - what it was started with
         if instance_socket:
             context = _pod_context(plan, namespace, assign, instance_socket, partial(channel.send, term))
         warn = partial(log.warning, event="lock_warning")
-        place = Place(api, namespace, plan.name, plan.labels, warn, plan.force)
+        place = Place(api, namespace, plan.name, plan.labels, warn, plan.force, plan.pod.name)
         lock = make_lock(plan.lock, place, plan.timing.lease_duration, candidate=candidate, context=context)
         if isinstance(lock, CoordinatedLease):
             lock.registers_at_once = one_try

@@ -28,6 +28,7 @@ class Place(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
     warn: Callable[[str], None] = lambda _: None
     force: bool = False  # permits an Endpoints that a Service would lose
+    pod: str = ""  # of this candidate, for status
 
 
 class LockProperties(NamedTuple):

@@ -17,7 +17,8 @@ REQUEST = "kleader/request"  # a request to the holder
 REQUESTED_BY = "kleader/requested-by"  # the user and the host that the request comes from, for the log
 HANDED_OVER = "kleader/given"  # the renewTime of the record whose holder was named by the last one
 RECOMMENDED = "kleader/recommended"  # the renewTime of a release, and the candidate that its writer found the best
-ALL = frozenset({INCARNATION, REQUEST, REQUESTED_BY, HANDED_OVER, RECOMMENDED})
+POD = "kleader/pod"  # of the holder that wrote the record, and that holder
+ALL = frozenset({INCARNATION, REQUEST, REQUESTED_BY, HANDED_OVER, RECOMMENDED, POD})
 _MAX_REQUESTER_CHARS = 256
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # microseconds since the epoch
 
@@ -47,6 +48,13 @@ def requested_by(found: dict[str, Any]) -> str:
     """Where the request on an object comes from; "" if it does not say."""
     text = annotation(found, REQUESTED_BY)
     return text[:_MAX_REQUESTER_CHARS] if isinstance(text, str) and annotation(found, REQUEST) else ""
+
+
+def pod_of(found: dict[str, Any], holder: str) -> str:
+    """The Pod of this holder; "" if it is not known: the annotation may be of a holder before."""
+    text = annotation(found, POD)
+    pod, _, identity = text.partition(" ") if isinstance(text, str) else ("", "", "")
+    return pod if holder and identity == holder else ""
 
 
 def is_handed_over(found: dict[str, Any], record: Record) -> bool:

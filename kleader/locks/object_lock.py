@@ -42,7 +42,7 @@ class ObjectLock:
     ends_term = False
 
     def __init__(self, place: Place) -> None:
-        self._api, self.namespace, self._name, self._labels, self._warn, self._force = place
+        self._api, self.namespace, self._name, self._labels, self._warn, self._force, self._in_pod = place
         self._warned: set[str] = set()
         self._title = f"the {self.kind} {self.namespace}/{self._name}"
         root = "/apis/" if "/" in self.api_version else "/api/"
@@ -200,6 +200,8 @@ class ObjectLock:
             run = self.ended_run._replace(released=None if record.holder else record.transitions)
             runs = run_history.add(run_history.read(kept.get(LAST_RUN)), run)
             metadata["annotations"][LAST_RUN] = run_history.write(runs)
+        if self._in_pod and incarnation:
+            metadata["annotations"][lock_annotations.POD] = f"{self._in_pod} {record.holder}"
         if self.ends_term:
             is_handover = bool(record.holder) and not incarnation  # which counts the next term
             metadata["annotations"][LAST_ENDED] = str(record.transitions - is_handover)

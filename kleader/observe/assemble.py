@@ -65,6 +65,7 @@ def _combine(primary: LockSnapshot, lease: LockSnapshot) -> LockSnapshot:
         objects=primary.objects + lease.objects,
         handed_over=agree and primary.handed_over and lease.handed_over,
         runs=tuple(run_history.merge(primary.runs, lease.runs)),
+        pod=(primary.pod or lease.pod) if agree else "",
         last_ended=max((part.last_ended for part in (primary, lease) if part.last_ended is not None), default=None),
         last_holder=lease.last_holder if agree and lease.last_holder == primary.last_holder else "",
         free_since=lease.free_since if agree else None,

@@ -129,6 +129,7 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         fault,
         objects=(ObjectRef(api_version, api_kind, name, uid, version, str(last_write.get("manager") or "")),),
         handed_over=handed_over,
+        pod=record.holder if kind == FOR_LIFE else lock_annotations.pod_of(found, record.holder),
         runs=runs,
         last_ended=last_ended,
         last_holder=runs[0].identity if is_released and runs and runs[0].released == record.transitions else "",

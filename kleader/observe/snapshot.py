@@ -43,6 +43,7 @@ class LockSnapshot:
     path: str = ""  # of a lock file
     handed_over: bool = False  # the previous leader named the holder, which has not written the record yet
     runs: tuple[Run, ...] = ()  # the latest runs of the command, the newest first
+    pod: str = ""  # of the holder; "": not known
     last_ended: int | None = None  # the transitions of the last term that ended in order; None: not known
     last_holder: str = ""  # of a lock without a holder; "": not known
     free_since: int | None = None  # microseconds since the epoch; None: it has a holder, or that is not known

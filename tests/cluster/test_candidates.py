@@ -46,7 +46,7 @@ def wait_states(fleet: Fleet, **wanted: str) -> None:
 def test_status_shows_the_leader_and_each_standby_with_its_state(
     fleet: Fleet, processes: Processes, well: Path
 ) -> None:
-    fleet.start("beat-0", timings=PATIENT)
+    fleet.start("beat-0", timings=PATIENT, env={"POD_NAME": "pod-0"})
     fleet.witness.wait_start()
     ready = fleet.waiting("beat-1", "--priority=3", behind="beat-0", timings=PATIENT, env={"POD_NAME": "pod-1"})
     sick = fleet.waiting("beat-2", *health(well), behind="beat-0", timings=PATIENT)
@@ -60,7 +60,9 @@ def test_status_shows_the_leader_and_each_standby_with_its_state(
         ["beat-1", "ready", "3"],
         ["beat-2", "unhealthy", "0"],
     ]
+    assert rows[1][-2:] == ["pod-0", "<none>"]
     (found,) = json.loads(status(fleet, processes, "-o", "json"))["items"]
+    assert found["pod"] == "pod-0"
     assert [(each["identity"], each["pod"]) for each in found["candidates"]] == [("beat-1", "pod-1"), ("beat-2", "")]
     well.touch()
     wait_states(fleet, **{"beat-1": "ready", "beat-2": "ready"})

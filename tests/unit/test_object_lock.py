@@ -15,7 +15,7 @@ from kleader.locks import run_history
 from kleader.locks.annotation_lock import ConfigMapLock, EndpointsLock
 from kleader.locks.base import Place
 from kleader.locks.lease import LeaseLock
-from kleader.locks.lock_annotations import RECOMMENDED
+from kleader.locks.lock_annotations import POD, RECOMMENDED, pod_of
 from kleader.locks.run_history import Run
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class Server:
         return LockError(Kind.UNREACHABLE, what)
 
 
-def made(kind: type[ObjectLock]) -> tuple[Server, Any]:
+def made(kind: type[ObjectLock], pod: str = "") -> tuple[Server, Any]:
     server: Any = Server()
-    lock = kind(Place(server, "n", "x", force=True))
+    lock = kind(Place(server, "n", "x", force=True, pod=pod))
     metadata = {"name": "x", "namespace": "n", "uid": "the uid", "resourceVersion": "7"}
     server.has = {"apiVersion": lock.api_version, "kind": lock.kind, "metadata": metadata}
     return server, lock
@@ -133,6 +133,20 @@ def test_the_last_write_of_a_term_says_that_the_term_ended_in_order(
     for lock.ends_term, ended in ((False, "5"), (True, "7"), (False, "5")):
         asyncio.run(lock.write(base, record, incarnation, 1))
         assert written(server)[run_history.LAST_ENDED] == ended
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pod_of_the_holder_is_known_until_another_program_holds_the_lock(kind: type[ObjectLock]) -> None:
+    """client-go keeps annotations that it does not know."""
+    server, lock = made(kind, pod="pod-a")
+    base = asyncio.run(lock.get(1))
+    asyncio.run(lock.write(base, HELD, "i", 1))
+    body = server.sent[-1][2]
+    assert body
+    assert pod_of(body, HELD.holder) == "pod-a"
+    assert pod_of(body, "go") == pod_of(body, "") == ""
+    asyncio.run(lock.write(base, FREE, "", 1))
+    assert POD not in written(server)
 
 
 @pytest.mark.parametrize("kind", KINDS)

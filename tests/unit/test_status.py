@@ -250,17 +250,16 @@ def test_no_lock_is_free_since_an_instant_in_the_future(
     assert json.loads(capsys.readouterr().out)["items"][0]["freeSince"] == micro_time(shown)
 
 
-def test_of_each_candidate_it_is_shown_how_long_ago_it_has_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_each_candidate_its_pod_and_its_last_write_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """A standby that was killed is listed as ready until its entry is six minutes old."""
     waiting = Registered("b", "lease", READY, WALL - 7200 * SECOND, WALL - 340 * SECOND, 5, "pod-b", "0.1.0")
     status = look()
-    formatters.print_locks(
-        [status._replace(snapshot=replace(status.snapshot, candidates=(waiting,)))], "", with_namespace=False
-    )
+    lock = replace(status.snapshot, candidates=(waiting,), pod="pod-a")
+    formatters.print_locks([status._replace(snapshot=lock)], "", with_namespace=False)
     assert capsys.readouterr().out.partition("\n\n")[2] == (
-        "CANDIDATE   STATE    PRIORITY   WAITING   SEEN    POD      VERSION\n"
-        "a           leader   <none>     <none>    2s      <none>   <none>\n"
-        "b           ready    5          120m      5m40s   pod-b    0.1.0\n"
+        "CANDIDATE   STATE    PRIORITY   WAITING   SEEN    POD     VERSION\n"
+        "a           leader   <none>     <none>    2s      pod-a   <none>\n"
+        "b           ready    5          120m      5m40s   pod-b   0.1.0\n"
     )
 
 
@@ -301,7 +300,7 @@ def test_the_json_keys_are_always_the_same_and_unknown_values_are_null(capsys: p
         [
             *("type", "namespace", "name", "path", "state", "watched", "holder", "lastHolder", "freeSince"),
             "unrecordedTerms",
-            *("incarnation", "preferredHolder"),
+            *("pod", "incarnation", "preferredHolder"),
             *("acquireTime", "renewTime", "leaseDurationSeconds", "transitions", "renewedSecondsAgo"),
             *("expiresInSeconds", "fault", "runs", "candidates", "objects"),
         ]
