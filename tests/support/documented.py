@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     import click
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
-_PROGRAMS = ("kleader ", "kubectl ", "source ", "make ", "skopeo ")
+README = re.sub(r"\\\n +", "", (ROOT / "README.md").read_text("utf-8"))  # whole lines
+_PROGRAMS = ("kubectl ", "source ", "make ", "skopeo ")
+_NAMES = "|".join(cli.commands)
 # A prompt, cron's columns, systemd's key.
-_BEFORE = re.compile(r"\$ |(?:[0-9*]+ ){4}[0-9*] +|ExecStart=/usr/local/bin/")
+_BEFORE = re.compile(r"^ *(?:\$ |(?:[0-9*/]+ ){4}[0-9*/] +|@[a-z]+ +|Exec[A-Z]\w+=/usr/local/bin/)?")
 _VARIABLE = re.compile(r"^KLEADER_\w+=\S+$", re.MULTILINE)  # of a crontab
 _AFTER = re.compile(r" +# .*| {3,}in [~a-z].*")  # a comment
-_DISPLAY = re.compile(r"^\.Dl (.+)$|^\.Bd -literal.*\n((?:(?!\.Ed).*\n)+)", re.MULTILINE)
-_CALL = re.compile(r"(?<![\w/-])kleader (?=[a-z])((?:'[^']*'|[^|<>&;()'])*)")
+_DISPLAY = re.compile(r"^\.D[l1] (.+)$|^\.Bd -(?:literal|unfilled).*\n((?:(?!\.Ed).*\n)+)", re.MULTILINE)
+_QUOTED = re.compile(
+    rf"^\.(?:Pq )?(?:Ql|Li|Ic|Dq|Sq) (.*\bkleader (?:{_NAMES}) (?!\.\.\.|Ar ).+?)(?: [.,;:)])*$", re.MULTILINE
+)
+_CALL = re.compile(rf"(?<![\w-])(?:kleader|kubectl leader) (?=(?:{_NAMES})\b)((?:'[^']*'|[^|<>&;()'])*)")
+_MENTION = re.compile(rf"(?<![\w-])kleader (?:{_NAMES}) (?!\.\.\.|Ar )[^\s`].*?(?=`|$)", re.MULTILINE)
+_SYNOPSIS = re.compile(r"^\.(?:Nm|Nd) .*$|^Usage: .*$", re.MULTILINE)
 
 
 class Line(NamedTuple):
@@ -43,18 +49,39 @@ def calls(text: str) -> list[tuple[click.Command, list[str]]]:
     return [(cli.commands[words[0]], words[1:]) for words in found]
 
 
+def mentions() -> list[Line]:
+    """Return each call of kleader with arguments, wherever it stands and in whatever form."""
+    texts = {"README.md": README, **_pages()}
+    texts |= {f"kleader {name} --help": f"{command.help}\n{command.epilog}" for name, command in cli.commands.items()}
+    return [
+        Line(place, re.sub(r"(?: [.,;:)])+$", "", _AFTER.sub("", text)))
+        for place, page in texts.items()
+        for text in _MENTION.findall(_SYNOPSIS.sub("", page))
+    ]
+
+
 def _of_readme() -> Iterator[Line]:
-    for block in re.findall(r"```(?:ini)?\n(.*?)```", README, re.DOTALL):
-        yield from _lines("README.md", block.replace("\\\n    ", ""))
-    for text in re.findall(r"`(kleader [a-z-]+ [^`]+)`", " ".join(README.split())):
+    for block in re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE):
+        yield from _lines("README.md", block)
+    prose = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+    for text in re.findall(rf"`([^`]*\bkleader (?:{_NAMES}) [^`]+)`", " ".join(prose.split())):
         yield Line("README.md", text)
 
 
 def _of_pages() -> Iterator[Line]:
-    for path in sorted((ROOT / "man").glob("*.[17]")):
-        text = path.read_text("utf-8").replace("\\e\n    ", "").replace("\\-", "-").replace("\\&", "")
+    for name, text in _pages().items():
         for line, block in _DISPLAY.findall(text):
-            yield from _lines(path.name, line or block)
+            yield from _lines(name, line or block)
+        for line in _QUOTED.findall(text):
+            yield from _lines(name, line)
+
+
+def _pages() -> dict[str, str]:
+    """Each page by its name, with whole lines and without the escapes of roff."""
+    return {
+        path.name: re.sub(r"\\e\n +", "", path.read_text("utf-8")).replace("\\-", "-").replace("\\&", "")
+        for path in sorted((ROOT / "man").glob("*.[17]"))
+    }
 
 
 def _of_help() -> Iterator[Line]:
@@ -67,5 +94,5 @@ def _lines(place: str, block: str) -> Iterator[Line]:
     variables = _VARIABLE.findall(block)
     for each in block.splitlines():
         text = _AFTER.sub("", _BEFORE.sub("", each, count=1))
-        if text.startswith(_PROGRAMS):
+        if text.startswith(_PROGRAMS) or _CALL.search(text):
             yield Line(place, " ".join([*variables, text]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kleader.cli.commands import cli
-from tests.support.documented import Line, calls, command_lines
+from tests.support.documented import Line, calls, command_lines, mentions
 
 ROOT = Path(__file__).parents[2]
 LINES = command_lines()
@@ -36,6 +36,23 @@ def test_every_option_in_the_readme_exists() -> None:
 def test_every_make_target_in_the_readme_exists() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert set(re.findall(r"\bmake ([a-z-]+)", README)) <= set(targets)
+
+
+NO_COMMAND_LINES = {"kleader run need not give it: KLEADER_NAME is in its environment."}  # of the help: prose
+
+
+def test_no_command_line_is_overlooked() -> None:
+    """Whatever its form: a line that is not found is neither parsed nor run."""
+    found = {place: [line.text for line in LINES if line.place == place] for place in {line.place for line in LINES}}
+    missed = [each for each in mentions() if not any(each.text in text for text in found.get(each.place, ()))]
+    assert {each.text for each in missed} == NO_COMMAND_LINES
+
+
+def test_an_argument_list_of_a_page_is_one_that_a_test_has() -> None:
+    """The entrypoint below, and the init container of `kleader manifest --inject` (test_copy_to)."""
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "man").glob("*.[17]"))
+    lists = re.findall(rf'kleader"?, "?(?:{"|".join(cli.commands)})\b.*?\]', README + pages)
+    assert sorted(lists) == ['kleader", "run", "--name", "worker", "--"]', "kleader, copy-to, /copy]"]
 
 
 PLACEHOLDERS = {"NAME", "NAMESPACE"}  # of a page: no object has such a name
