@@ -1,4 +1,7 @@
-"""Following: client-go's tryAcquireOrRenew for a candidate that does not hold the lock, woken by a watch."""
+"""Following: client-go's tryAcquireOrRenew for a candidate that does not hold the lock, woken by a watch.
+
+The numbers of the parts, from 1 (in ``contend``) to 4, are client-go's.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,7 @@ def watch_event(step: Step, observed: Observed | None) -> None:
 
 
 def _is_expected(state: State, observed: Observed) -> bool:
+    """Whether an event shows what the write under way is sent over, or the write itself."""
     is_base = state.observed is not None and observed.version == state.observed.version
     return is_base or state.shows_me(observed)
 
@@ -297,4 +301,5 @@ def _why_not(step: Step) -> str:
 
 
 def _is_for_me(state: State, observed: Observed) -> bool:
+    """Whether no other candidate is the holder: this one is, or was named as the next."""
     return state.held_by_me(observed) or state.is_handed_to_me(observed) or state.is_nominated(observed)

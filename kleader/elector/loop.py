@@ -300,7 +300,7 @@ class Loop:
         self._step(e.TimerFired())
 
     async def _send_heartbeats(self) -> None:
-        """Send heartbeats. The supervisor is judged by those that it leaves unanswered: a freeze is one of them."""
+        """Send heartbeats, and count those without an answer: not seconds, for the machine may have been frozen."""
         while True:
             await asyncio.sleep(_WAITING_FACTOR * _HEARTBEAT_SECONDS if self._waits else _HEARTBEAT_SECONDS)
             self._tracker.scan()

@@ -166,7 +166,7 @@ class TreeKiller:
         self.next_at = now + min(max(self._pause, now - since), self._deadline.margin / 2)
 
     def _round(self, children: list[int]) -> list[int]:
-        """SIGKILL for each process once; the next round finds a fork. The pids that this user may not kill."""
+        """SIGKILL for each process once; the next round finds their forks. The pids that this user may not kill."""
         self._signalled.clear()
         refused = self._kill_children(children)
         try:

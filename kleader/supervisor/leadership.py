@@ -290,7 +290,7 @@ class Leadership:
             self._command.main.kill()
 
     def _kill_more(self, now: float) -> bool:
-        """Kill, until the tree is proven empty. What took the elector's death, too, is a lost lock: not released."""
+        """Kill, until the tree is proven empty. Where all processes were killed, the elector too, the lock is lost."""
         empty = self._killer.poll(now)
         if self._killer.killed_all and not self._run.term.lost:
             self.lose("the deadline has passed", now, kill=True)

@@ -35,7 +35,7 @@ class Term:
         self.namespace = namespace  # of the lock, as far as it is known
         self.incarnation = os.urandom(16).hex()
         self.succession: m.Succession | None = None  # None: no holder before this one was observed
-        self.lead: Acquired | None = None
+        self.lead: Acquired | None = None  # the message that began the term; None: this candidate has not led in it
         self.t0 = 0.0  # of the last write that counted; inf where nothing expires
         self.status = 0  # what kleader would exit with
         self.lost = False
