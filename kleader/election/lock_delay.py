@@ -3,10 +3,11 @@
 One instant, which never decreases, and one proof. tests/model checks these rules, and shows for each what happens
 without it.
 
-``safe_at``: before it a process of an earlier holder may be alive. ``L``: the longest lease duration seen on this
-lock, and the candidate's own. "Ever held": this kleader has observed a record of a candidate on the lock, or sent a
-write to it. All three outlive the candidacy. The supervisor gives an elector that replaces another one ``L`` and the
-term (incarnation, t0); a candidate's elector begins with ``safe_at`` at now + ``L``, and with a lock that was held.
+``safe_at``: before it a process of an earlier holder may be alive. ``L``: the longest lease duration seen on this lock,
+and the candidate's own. "Ever held": this kleader has observed a record of a candidate on the lock, or sent a write to
+it (``ever_held`` counts each object of a multilock). All three outlive the candidacy. The supervisor gives an elector
+that replaces another one ``L`` and the term (incarnation, t0); a candidate's elector begins with ``safe_at`` at now +
+``L``, and with a lock that was held.
 
 A watch is *unbroken* if it has shown every change since the last observation: it began at the version of that
 observation, and has had no error or restart since.

@@ -1,11 +1,11 @@
 """The arithmetic that the promise rests on.
 
-D  lease duration as advertised: whole seconds, at least 1
-R  renew deadline: a leader that could not renew for so long gives up
-P  retry period: at least 1 s
+D  lease_duration, as advertised: whole seconds, at least 1
+R  renew_deadline: a leader that could not renew for so long gives up
+P  retry_period: at least 1 s
 G  grace between the stop signal and SIGKILL when leadership is lost
-K  kill budget: from SIGKILL to a tree that is reaped
-S  allowance for clocks that run at different rates
+K  kill budget (``kill``): from SIGKILL to a tree that is reaped
+S  allowance for clocks that run at different rates (``skew``)
 
 A term that was renewed by a request sent at t0 stops its command at ``t0 + R`` and has killed what is left of it at
 ``t0 + D - K - S``. So the whole must fit: R + G + K + S <= D. S = D/10 covers two clocks that are 5 % off in opposite
