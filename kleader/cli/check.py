@@ -48,7 +48,7 @@ class Checker(CommandRunner):
 @options.output("-o --output output", "Print the report for a program.", type=click.Choice(["json", "yaml"]))
 @run_options()
 def check(command: tuple[str, ...], output: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
-    """Check whether a run could lead here, and say how to fix it.
+    """Check whether a run could lead here, and say what to fix.
 
     Give the options of that run. Each check prints a line: ok, warn or fail. Neither the lock nor the cluster is
     changed.

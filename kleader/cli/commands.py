@@ -35,7 +35,7 @@ GROUPS = {
         "transfer": "Ask the leader to hand the lock to a candidate that waits for it",
     },
     "Set up": {
-        "check": "Check whether a run could lead here, and say how to fix it",
+        "check": "Check whether a run could lead here, and say what to fix",
         "manifest": "Print the YAML that runs COMMAND with a hot standby",
         "copy-to": "Copy this kleader to DIR, from where it runs in any image",
         "completion": "Print the script that completes the command line in a shell",

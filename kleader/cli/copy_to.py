@@ -26,7 +26,7 @@ def copy_to(directory: Path) -> None:
     """Copy this kleader to DIR, from where it runs in any image.
 
     The copy is started as DIR/bin/kleader. Only a kleader of the standalone archive can be copied: it needs nothing of
-    the system around. An earlier copy is replaced file by file, so that a kleader that runs from there keeps running.
+    the system. An earlier copy is replaced file by file, so that a kleader that runs from there keeps running.
     """
     tree = Path(sys.executable).parents[1]
     if not (tree / "lib" / "loader" / "kleader").exists():

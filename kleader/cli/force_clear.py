@@ -77,7 +77,7 @@ def _confirm(status: LockStatus, duration: float, *, now: bool, yes: bool) -> No
         risk = f"if {holder} is alive, it continues until it notices, and another candidate may lead meanwhile"
         warn(f"this takes the lock from {holder} at once: {risk}")
     else:
-        risk = "if that is not a kleader, its work may still run then"
+        risk = "if that holder does not run kleader, its work may still run then"
         warn(f"this takes the lock from {holder} once it was observed unchanged for {text(duration)}: {risk}")
     if not yes:
         click.confirm("kleader: continue?", abort=True, err=True)

@@ -15,7 +15,7 @@ Exit status:
   0       it leads: its command runs, and its deadline has not passed
   1       it does not lead
   2       usage
-  125     no kleader answers in time, or several locks run here: give --name
+  125     no kleader answers in time, or there are several locks: give --name
 """
 
 

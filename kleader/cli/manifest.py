@@ -52,7 +52,7 @@ Examples:
         ),
         options.workload(
             "--inject",
-            "The image of kleader, from which an init container copies it, so that the container's image needs none.",
+            "The image of kleader: an init container copies kleader from it, which --image need not contain then.",
             metavar="IMAGE",
         ),
         options.workload(

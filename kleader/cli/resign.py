@@ -34,8 +34,8 @@ Examples:
         ),
         options.request(
             "--force",
-            "Clear the lock without a request: the holder is dead or not a kleader, or its record is malformed. The"
-            " lock is cleared once it was observed unchanged for its lease duration.",
+            "Clear the lock without a request: the holder is dead or does not run kleader, or its record is malformed."
+            " The lock is cleared once it was observed unchanged for its lease duration.",
             is_flag=True,
         ),
         options.request("--now", "With --force: at once. If the holder is alive, two may lead.", is_flag=True),

@@ -34,7 +34,7 @@ LOCK = (
         "The identity of this candidate; it must be unique.",
         type=types.identity,
         metavar="ID",
-        show_default="HOSTNAME_UUID",
+        show_default="POD_NAME or the host's name, _, a UUID",
     ),
     lock(
         "--lock-label",
@@ -114,7 +114,7 @@ _TIMINGS = (
     _timing(
         "--loss-grace",
         "The time between the stop signal and SIGKILL when leadership is lost.",
-        show_default="what fits, at most 3s",
+        show_default="what the other timings leave, at most 3s",
     ),
     _timing(
         "--kill-budget",
@@ -225,7 +225,7 @@ _HOOKS = (
     ),
     _hook(
         "--pod-label",
-        "Label this Pod by its role, so that a Service can select the leader. The label does not exclude a second one.",
+        "Label this Pod by its role, so that a Service can select the leader. For a while two Pods may have the label.",
         type=types.role_label,
         metavar="KEY=LEADER[,STANDBY]",
     ),

@@ -39,7 +39,7 @@ Examples:
             "Do not check that --to waits for the lock: for a candidate of client-go, or one with --no-register.",
             is_flag=True,
         ),
-        options.request("--timeout", "How long to wait until it leads.", type=types.duration, default="2m"),
+        options.request("--timeout", "How long to wait for the next leader.", type=types.duration, default="2m"),
     ),
     *options.ONE_LOCK,
 )
