@@ -34,8 +34,7 @@ COMPLETIONS = {
     "fish": "share/fish/vendor_completions.d/kleader.fish",
 }
 # The path is the tree's own, not the link's: what this process starts later is of the same version.
-LAUNCHER = """#!{python} -IS
-import os, sys
+LAUNCHER = """import os, sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 from {module} import {function}
 sys.exit({function}())
@@ -117,15 +116,16 @@ def build(tree: Path, wheelhouse: str = "") -> None:
     add_data(tree, [str(tree / "bin" / "kleader")])
 
 
-def add_kleader(tree: Path, interpreter: str) -> None:
-    """kleader, and the programs that start it, beside the packages."""
+def add_kleader(tree: Path, interpreter: str = "") -> None:
+    """kleader, and what starts it, beside the packages: programs of an interpreter, else scripts for one."""
     shutil.copytree(SOURCE / "kleader", tree / "kleader", ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "bin").mkdir(exist_ok=True)
     for program, function in PROGRAMS.items():
         module, _, name = function.partition(":")
         launcher = tree / "bin" / program
-        launcher.write_text(LAUNCHER.format(python=interpreter, module=module, function=name))
-        launcher.chmod(0o755)
+        script = LAUNCHER.format(module=module, function=name)
+        launcher.write_text(f"#!{interpreter} -IS\n{script}" if interpreter else script)
+        launcher.chmod(0o755 if interpreter else 0o644)
 
 
 def add_data(tree: Path, kleader: list[str]) -> None:

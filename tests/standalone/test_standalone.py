@@ -15,6 +15,7 @@ import pytest
 
 from tests.standalone.conftest import ROOTS, portable_kubeconfig
 from tests.support.processes import wait_until
+from tools.install import PROGRAMS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,13 @@ def test_the_launcher_keeps_sigterm_and_sigint_pending_as_pid_1(tree: Path, tmp_
     argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", str(launcher)]
     blocked = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()[1]
     assert int(blocked, 16) == sum(1 << number - 1 for number in (signal.SIGTERM, signal.SIGINT))
+
+
+def test_the_tree_s_scripts_are_no_programs(tree: Path) -> None:
+    """bin/NAME gives them to the tree's Python; by a #! line another Python would run them."""
+    scripts = list((tree / "lib" / "kleader" / "bin").iterdir())
+    assert {script.name for script in scripts} == set(PROGRAMS)
+    assert not any(script.stat().st_mode & 0o111 or script.read_text().startswith("#!") for script in scripts)
 
 
 def test_the_command_has_the_environment_of_the_image(kleader: Kleader, root: Root) -> None:

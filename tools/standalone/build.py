@@ -175,7 +175,7 @@ def fill(architecture: Architecture, tree: Path, cache: Path) -> None:
         dropped.unlink()
     for rest in (".lock", "CACHEDIR.TAG"):
         (packages / rest).unlink(missing_ok=True)
-    install.add_kleader(packages, "/usr/bin/env python3")
+    install.add_kleader(packages)
     for page in install.pages():
         place = tree / "share" / "man" / f"man{page.suffix[1:]}" / page.name
         place.parent.mkdir(parents=True, exist_ok=True)
