@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -164,8 +165,11 @@ def test_the_tree_finds_a_token_of_an_oidc_provider(tree: Path) -> None:
 
 def test_the_archive_is_small_and_lists_its_contents(archive: Path, tree: Path) -> None:
     assert archive.stat().st_size <= LIMIT
-    parts = {part["name"] for part in json.loads((tree / "share" / "sbom.spdx.json").read_text())["packages"]}
-    assert {"kleader", "libc6", "python3.13-minimal", "kubernetes", "click", "psutil"} <= parts
+    parts = {part["name"]: part for part in json.loads((tree / "share" / "sbom.spdx.json").read_text())["packages"]}
+    assert {"kleader", "libc6", "musl", "python3.13-minimal", "kubernetes", "click", "psutil"} <= parts.keys()
+    licences = {name: part["licenseDeclared"] for name, part in parts.items() if "pkg:deb/" not in str(part)}
+    identifier = re.compile(r"(?!NOASSERTION)[A-Z][\w.-]+( (AND|OR) [\w.-]+)*")
+    assert all(map(identifier.fullmatch, licences.values())), licences
     assert (tree / "share" / "man" / "man1" / "kleader-run.1").exists()
     for licence in ("kleader", "libc6", "gcc-14-base", "musl", "common-licenses/LGPL-2.1"):
         assert (tree / "share" / "licences" / licence).exists(), licence

@@ -22,6 +22,7 @@ from tools.standalone import debian
 from tools.standalone.debian import SOURCE, DebianError, cache_home
 
 MINOR = "3.13"  # of Debian's Python
+COMPILER = SOURCE / ".requirements" / "standalone.txt"  # Zig, whose C library is in the launcher
 LIBRARIES = (
     *("libc.so.6", "libcrypto.so.3", "libdl.so.2", "libexpat.so.1", "libffi.so.8", "libgcc_s.so.1", "libm.so.6"),
     *("libpthread.so.0", "libresolv.so.2", "librt.so.1", "libssl.so.3", "libutil.so.1", "libz.so.1", "libzstd.so.1"),
@@ -93,6 +94,7 @@ def build(architecture: Architecture, dist: Path, *, image: bool = False) -> Pat
         fill(architecture, tree, cache)
         (tree / "share" / "doc").mkdir()
         (tree / "share" / "doc" / "debian.txt").write_text("".join(" ".join(each) + "\n" for each in packages))
+        shutil.copyfile(COMPILER, tree / "share" / "doc" / "compiler.txt")
         dist.mkdir(exist_ok=True)
         tools = SOURCE / "tools" / "standalone"
         subprocess.run([python, "-IS", tools / "finish.py", tree, f"{archive}.part"], check=True)
@@ -136,11 +138,10 @@ def runtime(architecture: Architecture, tree: Path, cache: Path) -> Path:
 def launcher(architecture: Architecture, cache: Path) -> Path:
     """The compiled launcher, and the licence of the C library in it. CalledProcessError."""
     source = SOURCE / "tools" / "standalone" / "launcher.c"
-    pins = SOURCE / ".requirements" / "standalone.txt"
-    built = cache / f"launcher-{architecture.name}-{debian.digest(source)[:8]}-{debian.digest(pins)[:8]}"
+    built = cache / f"launcher-{architecture.name}-{debian.digest(source)[:8]}-{debian.digest(COMPILER)[:8]}"
     if not built.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            install.pip_install(Path(scratch, "zig"), pins)
+            install.pip_install(Path(scratch, "zig"), COMPILER)
             zig = [f"{scratch}/zig/ziglang/zig", "cc", "-target", f"{architecture.name}-linux-musl"]
             flags = ["-static", "-Os", "-s", "-Wall", "-Wextra", "-Werror"]
             places = {"ZIG_GLOBAL_CACHE_DIR": f"{cache}/zig", "ZIG_LOCAL_CACHE_DIR": f"{scratch}/local"}

@@ -46,8 +46,10 @@ def sbom(tree: Path) -> dict[str, object]:
         fields = HeaderParser().parsestr(metadata.read_text())
         name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
         version = fields["Version"]
-        licence = fields["License-Expression"] or "NOASSERTION"
+        licence = fields["License-Expression"] or fields["License"] or "NOASSERTION"
         parts.append(_part(name, version, f"pkg:pypi/{name}@{version}", licence))
+    (zig,) = re.findall(r"(?m)^ziglang==(\S+)", (tree / "share" / "doc" / "compiler.txt").read_text())
+    parts.append(_part("musl", f"of ziglang {zig}", f"pkg:pypi/ziglang@{zig}", "MIT"))  # linked into each of bin/
     version = tree.name.removeprefix("kleader-")
     parts.append(_part("kleader", version, f"pkg:pypi/kleader@{version}", "Apache-2.0"))
     unique = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
