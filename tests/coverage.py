@@ -19,7 +19,7 @@ import coverage
 from tests.support.copied import ROOT, copied
 
 PLACE = ROOT / "build" / "coverage"
-MEASURING = "not (memory or descriptor or quick or imports_little or takes_little or environment or portable)"
+MEASURING = "not (memory or descriptor or quick or imports_little or takes_little or environment or portable or arrows)"
 START = '''
 
 def _record() -> None:
