@@ -20,6 +20,7 @@ KINDS = ("contexts", "clusters", "users")
 EXEC_API = "client.authentication.k8s.io"
 _AUTHORITY, _CERTIFICATE, _KEY = "certificate-authority", "client-certificate", "client-key"
 _MAX_QUOTED_CHARS = 200
+_MAX_DEPTH = 100
 _PATHS = (_AUTHORITY, _CERTIFICATE, _KEY, "tokenFile")
 # The fields that clientcmd knows, with their types; bytes are in base64. It ignores all others.
 _CLUSTER = {
@@ -65,8 +66,6 @@ def read(options: Mapping[str, str]) -> Entry:
         raise KubeconfigError(f"{error.filename}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise KubeconfigError("it, or a file that it names, is not UTF-8 text") from None
-    except RecursionError:
-        raise KubeconfigError("it is nested too deeply") from None
 
 
 def paths(options: Mapping[str, str]) -> list[str]:
@@ -208,13 +207,21 @@ def _loaded(data: bytes) -> object:
         for first, found in base.yaml_implicit_resolvers.items()
     }
     loader = type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
+    depth, found = 0, None
     try:
-        found = next(yaml.load_all(data, loader), None)
+        for event in yaml.parse(data, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH or isinstance(event, yaml.DocumentEndEvent):
+                break
+        if depth <= _MAX_DEPTH:  # libyaml composes by recursion, which crashes the process if it is too deep
+            found = next(yaml.load_all(data, loader), None)
     except yaml.YAMLError as error:  # whose message may quote a secret
         mark = getattr(error, "problem_mark", None)
         raise KubeconfigError(f"it is not YAML{f': see line {mark.line + 1}' if mark else ''}") from None
     except (ValueError, OverflowError):
         raise KubeconfigError("it is not YAML: a number in it is invalid") from None
+    if depth > _MAX_DEPTH:
+        raise KubeconfigError("it is nested too deeply")
     return {} if found is None else found
 
 

@@ -191,6 +191,9 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
     "text": (b"hello", "its content is not a mapping"),
     "a list": ([], "its content is not a mapping"),
     "no YAML": (b"a: [", "it is not YAML: see line 2"),
+    "a hundred thousand brackets": (b"{" * 100_000, "it is nested too deeply"),
+    "a number that is none": (b"a: !!int abc", "it is not YAML: a number in it is invalid"),
+    "a number of five thousand digits": (b"a: " + 5000 * b"9", "it is not YAML: a number in it is invalid"),
     "a Python object": (b"!!python/object/apply:os.system [id]", "it is not YAML: see line 1"),
     "another object": (b"{kind: Deployment, apiVersion: apps/v1}", "are 'Deployment apps/v1', not 'Config v1'"),
     "an object": ({}, "it does not exist, or is empty"),
@@ -244,6 +247,10 @@ KUBECONFIGS: dict[str, tuple[object, str]] = {
     "a provider without its token": (
         config(user={"auth-provider": {"name": "oidc", "config": {"client-secret": "secret-token"}}}),
         "its OIDC provider gave no token: ",
+    ),
+    "a provider and a plugin": (
+        config(user={"auth-provider": {"name": "oidc"}, "exec": {"apiVersion": V1, "command": "true"}}),
+        "its user has an auth-provider and exec: remove one",
     ),
     "an exec of text": (config(user={"exec": "x"}), "exec is not a mapping"),
     "a plugin without a command": (config(user={"exec": {"apiVersion": V1}}), "its exec plugin has no command"),
