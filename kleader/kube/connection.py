@@ -138,8 +138,7 @@ class Connection(asyncio.Protocol):
                 self._transport.write(data)
         while isinstance(head := await self._next_event(), h11.InformationalResponse):
             pass
-        if not isinstance(head, h11.Response):
-            raise h11.RemoteProtocolError("it begins without a status line")
+        assert isinstance(head, h11.Response)  # noqa: S101 - h11 raises its own error for what is no response
         found: dict[str, str] = {}
         for name, value in ((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers):
             found[name] = f"{found[name]}, {value}" if name in found else value

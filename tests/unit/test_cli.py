@@ -240,6 +240,9 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--wait", "-5s"], "'-5s' is negative"),
     (["--wait", "5s", "--no-wait"], "--wait and --no-wait exclude each other: leave one out"),
     (["-v", "-q"], "-v and -q exclude each other: leave one out"),
+    (["--health", "x 'y"], '"x \'y" is not a command: No closing quotation'),
+    (["--health", "true", "--health-period", "0s"], "--health-period 0s must be more than 0s"),
+    (["--lock", "file", "--pod-label", "role=leader"], "--pod-label needs a cluster: leave it out"),
     (["-v=high"], "'high' is not a level: write -v, -vv or -v=4"),
     (["-v="], "'' is not a level"),
     (["--leader-elect="], "'' is neither true nor false"),
@@ -438,6 +441,13 @@ def variable(param: click.Parameter) -> str:
     """The variable: KLEADER_RUN_ and the longest name of the option."""
     own = [name for name in param.opts if not name.startswith((ALIASES, "--master"))]
     return "KLEADER_RUN_" + max(own, key=len).lstrip("-").replace("-", "_").upper()
+
+
+def test_of_two_options_that_exclude_each_other_the_command_lines_counts(parse: Parse) -> None:
+    """A manifest sets one by its variable, and somebody tries the other."""
+    command = ("--name", "t", "--", "true")
+    assert parse("--no-wait", *command, KLEADER_RUN_WAIT="5s").wait == parse("--no-wait", *command).wait
+    assert parse("--wait", "5s", *command, KLEADER_RUN_NO_WAIT="true").wait == parse("--wait", "5s", *command).wait
 
 
 def test_every_option_has_a_row_in_the_table_of_values() -> None:

@@ -36,6 +36,13 @@ def test_the_kernels_kill_timer_runs_on_the_clock(ahead: float) -> None:
     assert subprocess.run([*SLEPT, HEAD + code], check=False).returncode == -signal.SIGKILL
 
 
+def test_a_kill_timer_that_the_kernel_refuses_names_the_limit() -> None:
+    """A user's queue of signals is full: kleader does not start without the timer."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0)); system.KillTimer()"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", HEAD + code], capture_output=True, text=True, check=False)
+    assert "see ulimit -i (pending signals)" in done.stderr
+
+
 def test_the_clock_counts_a_suspend() -> None:
     done = subprocess.run([*SLEPT, HEAD + "print(system.clock() - time.monotonic())"], capture_output=True, check=True)
     assert float(done.stdout) > DAY - 1

@@ -196,6 +196,7 @@ ANSWERS = {
     "http": (b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n", "answered 407"),
     "socks5": (b"\5\0\5\4\0\1", "answered: host unreachable"),
     "socks5h": (b"\5\xff", "wants another user and password"),
+    "SOCKS5": (b"\5\2\1\1\5\5\0\1", "wants another user and password"),
 }
 
 

@@ -101,6 +101,13 @@ def test_healthz_answers_at_the_path_of_kube_controller_managers_check(renewed: 
     assert exporter.respond("/healthz/other", "").status == 404
 
 
+@pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503), ("/leader", 503), ("/metrics", 503)])
+def test_an_exporter_that_has_received_no_status_is_healthy_and_not_ready(path: str, status: int) -> None:
+    """As between its start and the supervisor's first status."""
+    exporter = Exporter(cast("Any", SimpleNamespace(state_file="")), cast("Channel", None), Log())
+    assert exporter.respond(path, "").status == status
+
+
 def test_a_leader_counts_as_leading_until_kill_at_if_the_supervisor_is_silent() -> None:
     def response(now: float) -> dict[str, Any]:
         return dict(json.loads(health.leader(LEADS, now).body))

@@ -13,6 +13,7 @@ from kleader.election.events import Kind, Observed
 from kleader.election.record import Record
 from kleader.kube.errors import LockError, WatchError
 from kleader.kube.pod_owner import is_dead
+from kleader.locks import instance_lock
 from kleader.locks.base import Place
 from kleader.locks.leader_for_life import LeaderForLifeLock, PodContext
 
@@ -191,6 +192,7 @@ DEAD: dict[str, dict[str, Any] | None] = {
 }
 ALIVE: dict[str, dict[str, Any]] = {
     "phase Running": pod("Running"),
+    "being deleted": {**pod("Running"), "metadata": {"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
     "phase Unknown": pod("Unknown", reason="NodeLost"),
     "phase Pending": pod("Pending", reason="Evicted"),
     "no phase": pod(""),
@@ -239,6 +241,17 @@ def test_second_candidate_of_a_pod_waits(claim: socket.socket) -> None:
         assert not asyncio.run(lock(server, claim).get(1)).fault
         seen = asyncio.run(lock(server, other).get(1))
         assert "another kleader of this Pod competes for it" in seen.fault
+
+
+def test_a_lock_name_of_any_length_excludes_a_second_candidate_of_the_pod() -> None:
+    """From this lock alone. An abstract address has 107 bytes, which a Pod's uid and a long name exceed."""
+    names = [f"pod/{os.getpid()}/{'x' * 252}{last}".encode() for last in "ab"]
+    addresses = [instance_lock.address(name) for name in names]
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        assert instance_lock.acquire(first, addresses[0])
+        assert instance_lock.acquire(first, addresses[0]), "a replacement elector has the socket already"
+        assert not instance_lock.acquire(second, addresses[0])
+        assert instance_lock.acquire(second, addresses[1])
 
 
 def test_lock_is_not_acquired_while_processes_of_an_earlier_term_run(claim: socket.socket) -> None:

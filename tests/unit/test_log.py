@@ -6,10 +6,11 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,7 +60,14 @@ class Disk:
 @contextmanager
 def stderr(path: Path) -> Iterator[None]:
     """Have standard error be this file. In the test itself, for pytest has its own at every step."""
-    kept, fd = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with stderr_on(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)):
+        yield
+
+
+@contextmanager
+def stderr_on(fd: int) -> Iterator[None]:
+    """Have standard error be what this descriptor has open, which is closed."""
+    kept = os.dup(2)
     os.dup2(fd, 2)
     os.close(fd)
     try:
@@ -113,16 +121,43 @@ def test_the_last_lines_are_written_before_the_process_ends(log: Log, monkeypatc
     assert [line.split()[-1] for line in disk.lines[1:]] == [b"%d" % number for number in range(200)]
 
 
-def test_a_log_on_a_pipe_needs_no_thread() -> None:
-    """A write to a full pipe fails at once."""
-    out, into = os.pipe()
-    kept, before = os.dup(2), threading.active_count()
-    os.dup2(into, 2)
-    Log().write_behind()
-    os.dup2(kept, 2)
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # a log is never closed
+@pytest.mark.parametrize("reader", ["a pipe", "another user's pipe", "systemd's socket"])
+def test_a_full_pipe_or_socket_delays_no_line_and_needs_no_thread(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader sleeps: a write that has no room fails at once, and the next one with room counts the lost lines."""
+    before, socks = threading.active_count(), socket.socketpair()
+    out, into = os.pipe() if "pipe" in reader else [sock.detach() for sock in socks]
+    for sock in socks:
+        sock.close()
+    if "another" in reader:
+        monkeypatch.setattr(os, "open", _denied)
+    os.set_blocking(out, False)
+    with stderr_on(into):
+        log = Log()
+        log.write_behind()
+        for _ in range(5000):
+            log.info("x" * 400, event="became_leader")
+        read = b""
+        with suppress(BlockingIOError):
+            while piece := os.read(out, 1 << 20):
+                read += piece
+        log.info("last", event="became_leader")
+        assert b"log lines were dropped: the reader of stderr is too slow\n" in os.read(out, 1 << 20)
+    assert 0 < read.count(b"\n") < 5000
     assert threading.active_count() == before
-    for fd in (out, into, kept):
-        os.close(fd)
+    os.close(out)
+
+
+def _denied(path: str, *_: object) -> int:
+    raise PermissionError(path)
+
+
+def test_a_log_without_stderr_is_written_nowhere() -> None:
+    with stderr_on(os.dup(2)):
+        os.close(2)
+        log = Log()
+        log.info("lost", event="became_leader")
+        log.finish()
 
 
 def test_a_log_is_written_even_if_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

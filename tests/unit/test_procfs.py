@@ -61,6 +61,13 @@ def test_a_descendant_is_found_whichever_thread_forked_it(
     assert procfs.children({parent}) == []
 
 
+def test_a_process_that_is_gone_has_no_name_and_no_children(family: list[int]) -> None:
+    gone = 1 << 30  # more than any pid
+    assert procfs.name_of(family[0]) == Path(f"/proc/{family[0]}/comm").read_text().strip()
+    assert procfs.name_of(gone) == "?"
+    assert list(procfs.below(gone, ())) == []
+
+
 def test_a_reused_pid_is_not_taken_for_the_earlier_process(family: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parent is not one of those that were met on the way: it is left out, and all that is below it."""
     parent, *children = family

@@ -57,6 +57,8 @@ def lock(holder: str = "a", n: int = 0, kind: str = "lease", **fields: Any) -> L
 def test_the_first_report_of_a_lock_has_the_age_in_its_record() -> None:
     assert [change.sentence for change in Story(lock()).first] == ["held by a, for 40s"]
     assert [change.sentence for change in Story(lock("")).first] == ["free"]
+    malformed = Story(lock("", fault="the Lease ns/x: broken")).first
+    assert [change.sentence for change in malformed] == ["malformed, which counts as held: the Lease ns/x: broken"]
 
 
 def test_a_renewal_shows_only_that_the_holder_is_alive() -> None:
