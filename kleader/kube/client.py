@@ -221,7 +221,7 @@ class ApiClient:
         self, method: str, target: str, body: dict[str, Any] | None, accept: str, max_bytes: int
     ) -> Response:
         connection = await self._connected()
-        if not connection.usable:  # an earlier call on it was cancelled
+        if not connection.usable:  # the server has sent something unasked, or is about to close it
             connection.close()
             connection = await self._connected()
         headers = [*self.credentials.headers(), ("Accept", accept)]

@@ -137,6 +137,16 @@ def test_check_shows_holder_and_writer_of_a_held_lock(plane: Plane, namespace: s
         assert re.match(rf"ok the {kind} {namespace}/x is held by rival for 15s, renewed .* ago, written by ", line)
 
 
+def test_a_lock_without_a_holder_is_reported_as_free(plane: Plane, namespace: str) -> None:
+    """One that was released, and an object that has no record yet."""
+    config = plane.kubeconfig(namespace=namespace)
+    Place(plane, namespace, "lease").plant(Entry("", 1, 0, 0, 3))
+    Place(plane, namespace, "configmap").plant_one("ConfigMap", metadata={})
+    for lock, kind in (("lease", "Lease"), ("configmap", "ConfigMap")):
+        (line,) = Report(config, f"--lock={lock}").of("lock")
+        assert re.fullmatch(rf"ok the {kind} {namespace}/x exists(, written by \S+)?, and is free", line), line
+
+
 def test_a_rivals_shorter_duration_gives_a_warning_on_annotation_locks(plane: Plane, namespace: str) -> None:
     Place(plane, namespace, "configmap").plant(Entry("rival", 10))
     Place(plane, namespace, "lease").plant(Entry("rival", 10))

@@ -11,7 +11,7 @@ import pytest
 from kleader.election.events import Kind
 from kleader.kube.client import ApiClient
 from kleader.kube.connection import Endpoint
-from kleader.kube.errors import LockError
+from kleader.kube.errors import LockError, SetUpError, WatchError
 from kleader.kube.responses import Server, ServerWarnings
 from tests.support.processes import PATIENCE
 
@@ -124,6 +124,39 @@ def test_late_response_is_not_taken_for_that_of_the_next_call() -> None:
 
     given_up = asyncio.Event()
     against(late, work)
+
+
+def test_bytes_that_no_call_asked_for_are_not_taken_for_the_next_response() -> None:
+    """Such as a proxy sends that gives an idle connection up."""
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        while await reader.readuntil(b"\r\n\r\n"):
+            said = b'{"of": %d}' % len(connections)
+            writer.write(HEAD % len(said) + said + HEAD % 8 + b'{"of": 0}'[:8])
+            await writer.drain()
+
+    async def work(api: ApiClient) -> None:
+        assert await api.call("GET", "/x", None, PATIENCE) == {"of": 1}
+        assert await api.call("GET", "/x", None, PATIENCE) == {"of": 2}
+
+    against(serve, work)
+
+
+def test_a_watch_without_credentials_ends_with_their_error() -> None:
+    """A kubeconfig that is replaced by one that cannot be read, say."""
+
+    async def work(api: ApiClient) -> None:
+        async def refuse() -> None:
+            raise SetUpError("cannot use the kubeconfig")
+
+        api.credentials.refresh = refuse  # type: ignore[assignment,method-assign]
+        with pytest.raises(WatchError, match="cannot use the kubeconfig") as error:
+            await anext(api.watch("/x?watch=1", PATIENCE))
+        assert not error.value.ended.denied
+
+    against(lambda *_: asyncio.sleep(0), work)
 
 
 def test_writes_name_the_field_manager_and_calls_their_timeout() -> None:

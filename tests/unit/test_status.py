@@ -9,7 +9,7 @@ import os
 import re
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import pytest
@@ -19,14 +19,18 @@ from click.testing import CliRunner, Result
 from kleader.cli import formatters, status_view, waiting
 from kleader.cli.command_line import Option
 from kleader.cli.commands import cli
+from kleader.cli.locate import Clock
 from kleader.cli.run import run
 from kleader.cli.status import status
 from kleader.cli.wait import wait
 from kleader.election.events import Kind
 from kleader.election.record import SECOND, UNKNOWN, Record, micro_time, parse_time
-from kleader.kube.errors import LockError
+from kleader.kube.client import ApiClient
+from kleader.kube.errors import ForbiddenError, LockError
+from kleader.kube.responses import ClockSkew
 from kleader.locks.candidate_registry import READY, UNHEALTHY, Registered
 from kleader.locks.run_history import Run
+from kleader.observe.kube_source import LEASES, KubeSource, Scope
 from kleader.observe.snapshot import LockSnapshot, ObjectRef, status_from_read, status_from_watch
 from kleader.observe.tracker import Change
 
@@ -352,6 +356,44 @@ def test_the_live_view_of_one_lock_names_its_standbys_and_reads_them_rarely(monk
     for later in ("standby: none", ""):
         shown._read_at = 0
         assert line(look("a")) == later
+
+
+def test_the_live_view_shows_locks_that_are_not_held_or_do_not_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr(status_view, "takes_colours", lambda _: True)
+    held = LockSnapshot("leader-for-life", "ns", "pods", Record("p", 15), non_expiring=True)
+    shown = [held, LockSnapshot("lease", "ns", "free"), LockSnapshot("lease", "ns", "odd", fault="it is broken")]
+    status_view.LiveView(with_namespace=False).show([], [status_from_watch(each, 0, WALL) for each in shown], None)
+    _, *lines = out.getvalue().strip().split("\n")
+    rows = [re.sub(r"\x1b\[[0-9;]*m|-{2,}|#{2,}", "", line).split() for line in lines]
+    assert rows == [
+        ["pods", "for", "life", "<unknown>", "p"],
+        ["free", "free"],
+        ["odd", "malformed:", "it", "is", "broken"],
+    ]
+    assert len({re.match(r"\x1b\[[0-9;]+m", line)[0] for line in lines}) == len(shown)  # type: ignore[index]
+
+
+def test_a_clock_that_is_clearly_another_than_the_servers_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    for seconds, sentence in ((30, "is 30s behind"), (-30, "is 30s ahead of"), (1, "")):
+        source: Any = SimpleNamespace(skew=ClockSkew(seconds, 0.5))
+        status_view._explain([], Clock([source]))
+        told = f"kleader: this machine's clock {sentence} the API server's, by which times are shown\n"
+        assert capsys.readouterr().err == (told if sentence else "")
+
+
+def test_candidates_that_cannot_be_read_are_reported_and_the_lock_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> None:
+        raise ForbiddenError("no")
+
+    monkeypatch.setattr("kleader.locks.candidate_registry.read_registry", refuse)
+    query: Any = SimpleNamespace(kind="lease", name="x", request_timeout=1.0)
+    source = KubeSource(ApiClient(cast("Any", None)), LEASES, Scope("ns", "x"), 1.0)
+    found = asyncio.run(waiting.with_candidates(query, "ns", [source], [look().snapshot]))
+    assert found == ([look().snapshot], "the candidates that wait are not shown: no")
 
 
 def test_the_live_view_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
