@@ -61,7 +61,7 @@ class Shown:
     def field_manager(self, _: object) -> str:
         return ""
 
-    async def leave_request(self, observed: Observed, request: Request, _: float) -> Observed:
+    async def leave_request(self, observed: Observed, request: Request, *_: object) -> Observed:
         self.left.append(request)
         return observed
 
