@@ -20,8 +20,6 @@ def parse_url(text: str) -> tuple[urllib.parse.SplitResult, str, int] | None:
 
 def without_userinfo(url: str) -> str:
     """The URL of an API server, with a scheme and without user and password, which must not be logged or sent."""
-    if not url:
-        return url
     try:
         parts = urllib.parse.urlsplit(url if "//" in url else f"https://{url}")
         _ = parts.port  # ValueError: the password contains a slash, for instance

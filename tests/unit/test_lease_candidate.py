@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kleader.election.events import Kind
 from kleader.kube.errors import LockError
 from kleader.locks import lease_candidate as candidates
 from kleader.locks.lease_candidate import Description, LeaseCandidate
@@ -53,6 +54,17 @@ class Server:
         """Likewise."""
         while True:
             yield await self.events.get()
+
+
+class Deleting(Server):
+    """Its object has a version, and is deleted once it was created."""
+
+    async def call(self, method: str, target: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        """A write over a version fails, and so does a read."""
+        if method == "GET" or (body and "resourceVersion" in body["metadata"]):
+            raise LockError(Kind.MISSING, "it is gone")
+        found = await super().call(method, target, body, timeout)
+        return {**found, "metadata": {**found["metadata"], "resourceVersion": "1"}}
 
 
 class Pinged:
@@ -129,6 +141,20 @@ def test_ping_before_the_response_to_an_earlier_renewal_is_answered_too() -> Non
             return str(pinged.server.puts.get_nowait()["spec"]["renewTime"])
 
     assert asyncio.run(story()) == LATEST
+
+
+def test_a_deleted_lease_candidate_is_created_again() -> None:
+    async def story() -> dict[str, Any]:
+        server, about = Deleting(), Description("me", "x", "1.36.0", "1.36.0")
+        candidate = LeaseCandidate(cast("ApiClient", server), "v1beta1", "n", about, 9, 2, print)
+        await candidate.ensure_registered(9)
+        await server.puts.get()
+        candidate.schedule_renewals(0)
+        created = await server.puts.get()
+        await candidate.unregister(9)
+        return created
+
+    assert "resourceVersion" not in asyncio.run(story())["metadata"]
 
 
 def test_registration_that_waits_for_another_write_fails_when_its_time_is_over() -> None:
