@@ -259,6 +259,8 @@ def _unexpected(holder: str, before: LockSnapshot, was: LockState, left: float) 
     if holder == former:
         return " again"
     rest = f", which had {_short(left)} left" if 0 < left < math.inf else ""
+    if left <= 0:  # a poll found the next holder before the expiry was reported
+        rest = f", which was last observed to renew it {_short(before.record.duration - left)} ago"
     return f" instead of {former}{rest}" if former and was is LockState.HELD else ""
 
 

@@ -121,9 +121,10 @@ def test_an_acquisition_that_is_observed_before_the_expiry_was_reported_is_repor
     anew, blind = Story(lock()), Story(lock())
     anew.at += 16
     (change,) = anew.update(SourceUpdate({lock().key: lock("b")}, is_complete=True))
-    assert change.event == "acquired"
+    leads = "b leads instead of a, which was last observed to renew it 16s ago"
+    assert (change.event, change.sentence) == ("acquired", leads)
     blind.update(UNREACHABLE)
-    assert blind.shows(lock("b"), after=16) == ["b leads instead of a"]
+    assert blind.shows(lock("b"), after=16) == [leads]
 
 
 def test_an_acquisition_of_a_held_lock_is_reported_with_the_time_left() -> None:
