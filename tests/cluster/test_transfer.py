@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kleader.locks.rbac import request_permissions, role_rules
-from kleader.locks.run_history import LAST_RUN
+from kleader.locks.run_history import LAST_ENDED, LAST_RUN
 from tests.cluster.asking import GIVEN, INCARNATION, NOT_DONE, REQUEST, USAGE, asker
 from tests.cluster.contract import COORDINATED, OBJECTS, Place, entry_of
 from tests.cluster.fleet import DURATION, LOST, PATIENT, Fleet, History, elector, health, kill_whole
@@ -68,7 +68,7 @@ def test_transfer_gives_the_lock_to_the_named_candidate_alone(fleet: Fleet, ask:
     given = next(seen for _, seen in history.states if GIVEN in seen["metadata"]["annotations"])
     assert INCARNATION not in given["metadata"]["annotations"]
     assert given["spec"]["acquireTime"] == given["spec"]["renewTime"]
-    assert fleet.lease()["metadata"]["annotations"].keys() == {INCARNATION, LAST_RUN}
+    assert fleet.lease()["metadata"]["annotations"].keys() == {INCARNATION, LAST_RUN, LAST_ENDED}
     assert ask("transfer", "--to=c").wait() == NOT_DONE, "it leads already"
     fleet.witness.check(terms=2)
 
