@@ -52,7 +52,7 @@ Examples:
         ),
         options.workload(
             "--inject",
-            "The image of kleader: an init container copies kleader from it, which --image need not contain then.",
+            "The image of kleader: an init container copies kleader from it, so that --image need not contain any.",
             metavar="IMAGE",
         ),
         options.workload(

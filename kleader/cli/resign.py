@@ -38,7 +38,7 @@ Examples:
             " The lock is cleared once it was observed unchanged for its lease duration.",
             is_flag=True,
         ),
-        options.request("--now", "With --force: at once. If the holder is alive, two may lead.", is_flag=True),
+        options.request("--now", "With --force: at once. A living holder may lead beside the next.", is_flag=True),
         options.request("-y --yes yes", "With --force: do not ask for confirmation.", is_flag=True),
     ),
     *options.ONE_LOCK,
@@ -46,7 +46,7 @@ Examples:
 def resign(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
     """Ask the leader to stop its command and to release the lock.
 
-    The leader of the lock NAME has to be a kleader. The request is written on the lock's object, so it can be sent from
+    The leader of the lock NAME has to run kleader. The request is written on the lock's object, so it can be sent from
     anywhere. The leader exits as after a lost lock; with --on-loss wait it competes again after a lease duration.
     """
     from kleader.cli import api_access, force_clear, leader_requests, locate

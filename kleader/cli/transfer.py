@@ -46,7 +46,7 @@ Examples:
 def transfer(argument: str | None, **params: Any) -> None:  # noqa: ANN401 - click's
     """Ask the leader to hand the lock to a candidate that waits for it.
 
-    The leader of the lock NAME has to be a kleader. First kleader checks that IDENTITY waits and is healthy. Then the
+    The leader of the lock NAME has to run kleader. First kleader checks that IDENTITY waits and is healthy. Then the
     leader stops its command, and no other candidate can acquire the lock in between. If IDENTITY does not take the lock
     within the lease duration, any candidate may take it.
     """
