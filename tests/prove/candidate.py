@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import psutil
 from tests.support import wall_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from tests.support.checker import Term
@@ -173,12 +174,33 @@ class Candidate:
             return [top, *top.children(recursive=True)]
         raise Missed("it has ended")
 
+    def kill(self) -> None:
+        """SIGKILL for all of its processes. They are stopped first: one that is killed too early leaves orphans.
+
+        A candidate that waits may lead by then, and start a command between the look at its processes and the kill.
+        """
+        stopped: set[psutil.Process] = set()
+        while found := {*self.everybody()} - stopped:
+            signal_each(found, signal.SIGSTOP)
+            stopped |= found
+        signal_each(stopped, signal.SIGKILL)
+
     def _named(self, pid: int) -> psutil.Process:
         """Who has this pid in the innermost of its PID namespaces."""
         for each in self.supervisor().children(recursive=True):
             if innermost(each.pid) == pid:
                 return each
         raise Missed("it has no such process")
+
+
+def signal_each(processes: Iterable[psutil.Process], number: int) -> list[psutil.Process]:
+    """Send a signal to each; returns whom it reached."""
+    reached = []
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.send_signal(number)
+            reached.append(each)
+    return reached
 
 
 def words(process: psutil.Process) -> list[str]:

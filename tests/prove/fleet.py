@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -198,10 +197,7 @@ class Fleet:
     def put_down(self, candidate: Candidate) -> None:
         """Kill all of its processes."""
         with contextlib.suppress(Missed):
-            for number in (signal.SIGSTOP, signal.SIGKILL):
-                for each in candidate.everybody():
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        each.send_signal(number)
+            candidate.kill()
         candidate.process.wait()
 
     # --- who leads

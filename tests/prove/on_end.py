@@ -45,7 +45,7 @@ class Recommends(Fault):
         send_signal([trial.leader.supervisor()], signal.SIGTERM)
         if self._exists:
             time.sleep(trial.rng.uniform(0, 0.3))
-            send_signal(named.everybody(), signal.SIGKILL)
+            named.kill()
 
     @staticmethod
     def _enter(trial: Trial, identity: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.prove.candidate import Missed
+from tests.prove.candidate import Missed, signal_each
 from tests.prove.fault import Fault, Trial
 
 if TYPE_CHECKING:
@@ -45,11 +45,7 @@ def with_brood(leader: Candidate) -> bool:
 
 def send_signal(victims: Iterable[psutil.Process], number: int) -> list[psutil.Process]:
     """Send a signal to each; returns whom it reached. Missed where it was nobody."""
-    reached = []
-    for each in victims:
-        with suppress(psutil.NoSuchProcess):
-            each.send_signal(number)
-            reached.append(each)
+    reached = signal_each(victims, number)
     if not reached:
         raise Missed("whom to strike has ended")
     return reached
@@ -147,16 +143,21 @@ def _waiting(trial: Trial) -> Candidate:
     raise Missed("nobody waits")
 
 
+class KilledWaiting(Fault):
+    """SIGKILL for all processes of a candidate that waits."""
+
+    name = "waiting candidate killed"
+
+    def inject(self, trial: Trial) -> None:
+        _waiting(trial).kill()
+
+
 def waiting_elector(trial: Trial) -> list[psutil.Process]:
     return [_waiting(trial).elector()]
 
 
 def waiting_supervisor(trial: Trial) -> list[psutil.Process]:
     return [_waiting(trial).supervisor()]
-
-
-def waiting(trial: Trial) -> list[psutil.Process]:
-    return _waiting(trial).everybody()
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -172,7 +173,7 @@ FAULTS: tuple[Fault, ...] = (
     Stopped("descendant", descendant, with_brood),
     Killed("whole leader", everybody, ends=True),
     Stopped("whole leader", everybody, alone_outside),
-    Killed("waiting candidate", waiting),
+    KilledWaiting(),
     Killed("elector of a waiting candidate", waiting_elector),
     Stopped("supervisor of a waiting candidate", waiting_supervisor),
     Asked(),

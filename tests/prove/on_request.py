@@ -142,7 +142,7 @@ class Asked(Fault):
         if self._then_kill == "elector":
             send_signal([trial.leader.elector()], signal.SIGKILL)
         elif self._then_kill == "chosen":
-            send_signal(errand.chosen.everybody(), signal.SIGKILL)
+            errand.chosen.kill()
         done = errand.done()
         if not done and self._then_kill != "chosen":
             raise Missed(errand.said)
