@@ -19,7 +19,8 @@ HANDED_OVER = "kleader/given"  # the renewTime of the record whose holder was na
 RECOMMENDED = "kleader/recommended"  # the renewTime of a release, and the candidate that its writer found the best
 POD = "kleader/pod"  # of the holder that wrote the record, and that holder
 ALL = frozenset({INCARNATION, REQUEST, REQUESTED_BY, HANDED_OVER, RECOMMENDED, POD})
-_MAX_REQUESTER_CHARS = 256
+_MAX_REQUESTER_CHARS = 128
+_MAX_POD_CHARS = 253  # of an object's name
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # microseconds since the epoch
 
 
@@ -54,7 +55,7 @@ def pod_of(found: dict[str, Any], holder: str) -> str:
     """The Pod of this holder; "" if it is not known: the annotation may be of a holder before."""
     text = annotation(found, POD)
     pod, _, identity = text.partition(" ") if isinstance(text, str) else ("", "", "")
-    return pod if holder and identity == holder else ""
+    return pod if holder and identity == holder and len(pod) <= _MAX_POD_CHARS else ""
 
 
 def is_handed_over(found: dict[str, Any], record: Record) -> bool:

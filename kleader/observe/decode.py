@@ -118,7 +118,8 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         fault = f"the {api_kind} {namespace}/{name}: {where}{error}"
     runs = tuple(run_history.read(annotations.get(run_history.LAST_RUN)))
     ended = annotations.get(run_history.LAST_ENDED)
-    last_ended = int(ended) if isinstance(ended, str) and ended.isdecimal() and len(ended) <= _MAX_DIGITS else None
+    ends = [run.released for run in runs if run.released is not None]  # all that an earlier kleader records
+    ends += [int(ended)] if isinstance(ended, str) and ended.isdecimal() and len(ended) <= _MAX_DIGITS else []
     is_released = not record.holder and record.renewed is not None and record.renewed == record.acquired
     return LockSnapshot(
         kind,
@@ -131,7 +132,7 @@ def _snapshot(  # noqa: PLR0913 - what a lock is made of
         handed_over=handed_over,
         pod=record.holder if kind == FOR_LIFE else lock_annotations.pod_of(found, record.holder),
         runs=runs,
-        last_ended=last_ended,
+        last_ended=max(ends, default=None),
         last_holder=runs[0].identity if is_released and runs and runs[0].released == record.transitions else "",
         free_since=record.renewed if is_released else None,
         **more,

@@ -61,7 +61,7 @@ class LockSnapshot:
 
     @property
     def unrecorded(self) -> int | None:
-        """How many terms ended after that without a record: the leader crashed, or was not run by kleader."""
+        """How many terms ended after that without a record: the leader crashed, lost the lock, or is not kleader."""
         if self.last_ended is None:
             return None
         return max(0, self.record.transitions - bool(self.record.holder) - self.last_ended)

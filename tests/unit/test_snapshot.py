@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kleader.election.record import SECOND, UNKNOWN, Record, micro_time, parse_time
-from kleader.locks import run_history
+from kleader.locks import lock_annotations, run_history
 from kleader.locks.lock_annotations import INCARNATION
 from kleader.locks.run_history import LAST_ENDED, LAST_RUN, Run
 from kleader.observe import decode
@@ -85,6 +85,25 @@ def test_terms_that_ended_without_a_record_are_counted(
     snapshot = decode.lease(found)
     assert snapshot
     assert snapshot.unrecorded == unrecorded
+
+
+def test_a_term_that_an_earlier_kleader_released_and_recorded_ended_in_order() -> None:
+    """In a fleet of both: that one writes LAST_RUN alone, and keeps what this one wrote into LAST_ENDED."""
+    found = lease("ns", "x", "", 1, leaseTransitions=7)
+    found["metadata"]["annotations"] = {LAST_RUN: run_history.write([RUN]), LAST_ENDED: "6"}
+    snapshot = decode.lease(found)
+    assert snapshot
+    assert snapshot.unrecorded == 0
+
+
+@pytest.mark.parametrize("pod", ["p", "p" * 254, "p q", "p b"])
+def test_an_annotation_without_the_name_of_a_pod_is_ignored(pod: str) -> None:
+    """A client that may write the lock may write any annotation."""
+    found = lease("ns", "x", "b", 15)
+    found["metadata"]["annotations"] = {lock_annotations.POD: f"{pod} b"}
+    snapshot = decode.lease(found)
+    assert snapshot
+    assert snapshot.pod == ("p" if pod == "p" else "")
 
 
 def test_the_lenient_record_of_the_python_client_is_read() -> None:
