@@ -165,7 +165,7 @@ def _unrecorded(count: int | None) -> str:
     if not count:
         return ""
     what = "1 later term ended" if count == 1 else f"{count} later terms ended"
-    return f"{what} without a record of its run: its leader crashed or lost the lock, or is not run by kleader\n"
+    return f"{what} without a record of its run: its leader crashed, lost the lock or ran nothing, or is no kleader\n"
 
 
 def _free_since(status: LockStatus) -> int | None:

@@ -52,7 +52,7 @@ def test_new_leader_logs_its_predecessor_and_the_time_without_a_leader(fleet: Fl
     asks = Asks(fleet.plane, fleet.namespace, processes)
     head, row, later, *_ = asks("x").splitlines()
     assert re.fullmatch(r"\d+s, stopped, then 1 unrecorded", row[head.index("LAST RUN") :]), row
-    why = "its leader crashed or lost the lock, or is not run by kleader"
+    why = "its leader crashed, lost the lock or ran nothing, or is no kleader"
     assert later == f"1 later term ended without a record of its run: {why}"
     third.signal(signal.SIGTERM)
     assert third.wait() == 0
