@@ -387,7 +387,8 @@ def test_the_lock_is_not_released_after_the_whole_namespace_was_killed(
 ) -> None:
     """As PID 1, whose killing did not end by kill_at: kill(-1) took the elector too, and the lock runs out."""
     left = tmp_path / "pid"
-    command = ["sh", "-c", f"sleep 600 & echo $! >{left}; exit 3"]
+    executed = "until grep -qa ^sleep /proc/$!/cmdline; do :; done"  # in exec it has no command line to refuse by
+    command = ["sh", "-c", f"sleep 600 & {executed}; echo $! >{left}; exit 3"]
     kleader = scripted(command, [[0, "acquired", lead(3, 3)]], before=IN_NAMESPACE, fault="may not kill")
     assert kleader.wait() == 255
     assert left.exists()
