@@ -38,7 +38,9 @@ Examples:
             " The lock is cleared once it was observed unchanged for its lease duration.",
             is_flag=True,
         ),
-        options.request("--now", "With --force: at once. A living holder may lead beside the next.", is_flag=True),
+        options.request(
+            "--now", "With --force: at once. A living holder may lead beside the next leader.", is_flag=True
+        ),
         options.request("-y --yes yes", "With --force: do not ask for confirmation.", is_flag=True),
     ),
     *options.ONE_LOCK,
