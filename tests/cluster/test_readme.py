@@ -32,6 +32,7 @@ ONLY_PARSED = {  # and why; tests/unit/test_cli_readme.py parses every line
     "kleader copy-to /kleader": "tests/standalone runs it, from the archive",
     "kleader resign --force": "its page has a line with the name of a lock",
     "make demo": "tests/process/test_demo.py runs kleader demo",
+    "make test": "it runs the quick tests, of which this page's are no part",
     "make install": "tests/process/test_install.py",
     "make image": "tests/standalone",
     "skopeo copy oci-archive:dist/kleader-VERSION-linux-x86_64.oci.tar docker://registry.example/kleader": "no server",
